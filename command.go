@@ -60,11 +60,11 @@ type Command struct {
 	// Log bounds the output that is kept.
 	Log LogLimit `json:"log,omitzero"`
 
-	// Description says for people what the command is for, as its caller has it:
-	// it is shown where commands are approved or listed, and changes nothing.
+	// Description tells people what the command is for. It is shown where commands are
+	// approved or listed, and has no other effect.
 	Description string `json:"description,omitempty"`
 
-	// What follows is read by the Router and its Guard; executors ignore it.
+	// The Router and its Guard read the fields below; executors ignore them.
 	Host     Host   `json:"host,omitempty"`
 	Node     string `json:"node,omitempty"`
 	Elevated bool   `json:"elevated,omitempty"`
@@ -75,23 +75,24 @@ type Command struct {
 	// Approval is the id of the approval by which the command may run.
 	Approval string `json:"approval,omitempty"`
 
-	// Domain, if there is one, is what the command may execute and write, where
-	// the kernel of the gateway's machine or the node enforces it. A Guard sets
-	// it; the Router ignores any other.
+	// Domain, if set, limits which programs the command may execute and which files it
+	// may write. The kernel of the gateway's machine or of the node enforces it. A
+	// Guard sets it; the Router drops any other.
 	Domain *Domain `json:"-"`
-	// Decided is what a Guard says about the command to the executor that it goes
-	// to. Its type is Corral's own; the Router ignores any other.
+	// Decided carries the Guard's decision about the command to its executor. Its type
+	// is Corral's own; the Router drops any value that a caller set.
 	Decided decided.About `json:"-"`
 }
 
-// A Domain is what a command, and all that it starts, may execute and write.
+// A Domain lists the programs that a command and its descendants may execute, and the
+// files that they may write.
 type Domain = confine.Domain
 
-// Enforced is what of a Domain is in force for a process.
+// Enforced is the part of a Domain that is in force for a process.
 type Enforced = confine.Enforced
 
-// DefaultGrace is how long a tree has between SIGTERM and SIGKILL when its
-// Timeout expires and Command.Grace is 0.
+// DefaultGrace is the time between SIGTERM and SIGKILL when a Timeout expires and
+// Command.Grace is 0.
 const DefaultGrace = 2 * time.Second
 
 const (
@@ -121,12 +122,12 @@ func ValidateID(id string) error {
 	return nil
 }
 
-// Digest identifies what c does: two commands with the same digest do the same,
-// wherever they run. The ID, the Description, what the Router reads, Domain and
-// Decided are not in it.
+// Digest identifies the effect of c: two commands with the same digest do the same on
+// any host. It leaves out the ID, the Description, the fields that only the Router
+// reads, Domain and Decided.
 func (c Command) Digest() string {
 	h := sha256.New()
-	// %q tells apart whatever bytes strings have, and prints maps sorted.
+	// %q keeps any bytes of strings apart, and prints maps sorted.
 	fmt.Fprintf(h, "%q %q %q %q %q %t %t %d %d %d %d", c.Shell, c.Args, c.Dir, c.Env, c.PathPrepend,
 		c.Stdin, c.MergeStderr, c.Timeout, c.Grace, c.Log.Head, c.Log.Tail)
 	if c.TTY != nil {

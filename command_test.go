@@ -108,7 +108,7 @@ func TestParseHost(t *testing.T) {
 	}
 }
 
-// Whatever a command does differently is in its digest.
+// Each field that changes the effect of a command is in its digest.
 func TestCommandDigest(t *testing.T) {
 	plain := corral.Command{Shell: "true"}
 	ignored := map[string]bool{"Description": true, "ID": true, "Host": true, "Node": true, "Elevated": true, "Security": true, "Ask": true, "Approval": true, "Domain": true, "Decided": true}

@@ -19,11 +19,10 @@
 //
 // # Three outcomes, never confused
 //
-// A command that exited, with any code, or that a signal ended, is an Exit.
-// A command that could not be started, or may not be, is an error from Start
-// ([ErrInvalid], [ErrDenied], [ErrUnavailable]): nothing ran. A command of
-// which it cannot be known how it ended is [ErrLost] from Wait. No exit code
-// is ever made up.
+// A command that exited, with any code, or that a signal ended, is an Exit. A command
+// that could not be started, or may not be, is an error from Start ([ErrInvalid],
+// [ErrDenied], [ErrUnavailable]): nothing ran. If Corral cannot know how a command
+// ended, Wait returns [ErrLost]. No exit code is ever made up.
 //
 // # Nothing is tied to this program's life
 //

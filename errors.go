@@ -6,21 +6,20 @@ import (
 	"strconv"
 )
 
-// The errors of the contract. What a caller may do next is what tells them
-// apart; test with errors.Is.
+// The errors of the contract. They differ in what the caller can do next. Test with
+// errors.Is.
 var (
 	// ErrInvalid: the request is malformed. Correct it.
 	ErrInvalid = errors.New("invalid request")
-	// ErrDenied: the request is understood and refused. Repeating it is pointless
-	// until the policy or the configuration changes.
+	// ErrDenied: the request is valid but refused. A retry is pointless until the
+	// policy or the configuration changes.
 	ErrDenied = errors.New("denied")
-	// ErrApproval: it has to be approved first. Nothing ran.
+	// ErrApproval: the command has to be approved first. Nothing ran.
 	ErrApproval = errors.New("approval pending")
-	// ErrUnavailable: the place to run it cannot be used now, and nothing
-	// ran. Repeating it is safe.
+	// ErrUnavailable: the place cannot be used now. Nothing ran, so a retry is safe.
 	ErrUnavailable = errors.New("unavailable")
-	// ErrLost: it cannot be known whether, or how, the command ended.
-	// Repeating it may run it twice.
+	// ErrLost: Corral cannot know whether, or how, the command ended. A retry may run
+	// it twice.
 	ErrLost = errors.New("lost")
 
 	// ErrNotFound: no process with that ID is known.
@@ -44,7 +43,7 @@ var (
 // An Error is an error of the contract with what to do about it.
 type Error struct {
 	Kind error  // one of the Err variables of this package
-	Text string // what was tried, on what, and what came of it; one line
+	Text string // what failed, and on what; one line
 	Hint string // what to do; one line, may be empty
 	Err  error  // the cause, whose text is part of Text; may be nil
 }
@@ -66,8 +65,8 @@ func Errorf(kind error, hint, format string, args ...any) *Error {
 	return &Error{Kind: kind, Text: err.Error(), Hint: hint, Err: errors.Unwrap(err)}
 }
 
-// Hint is what to do about err, if anything in its chain knows: the outermost
-// that is not empty.
+// Hint returns the outermost hint in err's chain that is not empty: it says what to do
+// about err.
 func Hint(err error) string {
 	switch e := err.(type) { //nolint:errorlint // this is the walk through the chain
 	case *Error:

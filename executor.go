@@ -5,30 +5,27 @@ import (
 	"time"
 )
 
-// An Executor runs commands somewhere. Every method may be called from any
-// goroutine. A context bounds the call it is given to and nothing else: when
-// it ends, a started command goes on ([Command.Timeout] is what travels with
-// the command and is enforced next to it).
+// An Executor runs commands somewhere. Every method may be called from any goroutine. A
+// context bounds only the call that it is given to. When it ends, a started command
+// goes on; [Command.Timeout] travels with the command and is enforced next to it.
 //
-// Implementations that hold resources of this program (connections, a helper
-// process) are also an io.Closer; Close lets go of them and leaves commands
-// running wherever they can outlive this program.
+// Implementations that hold resources of this program (connections, a helper process)
+// are also an io.Closer. Close releases the resources. Commands go on wherever they can
+// outlive this program.
 type Executor interface {
 	// Start begins cmd and returns once it runs. Starting an ID again
 	// returns the process it already started, running or ended, and runs
 	// nothing; if the two commands differ, the error is ErrConflict.
 	//
-	// On error nothing was started, unless the error is ErrLost: then it
-	// is not known, and Attach with the same ID tells once the executor
-	// can be reached again. A program that does not exist or cannot be
-	// executed is not an error: as in a shell, the process exits with 127
-	// or 126 and its log says why.
+	// On error nothing was started, except with ErrLost: then it is unknown. Call
+	// Attach with the same ID when the executor can be reached again. A program that
+	// does not exist or cannot be executed is not an error: as in a shell, the process
+	// exits with 127 or 126, and its log says why.
 	Start(ctx context.Context, cmd Command) (Process, error)
 
-	// Attach returns a process that was started earlier, also by an
-	// earlier life of this program. It never starts anything. The error
-	// is ErrNotFound if no such process is known, and ErrUnavailable if
-	// that cannot be told now.
+	// Attach returns a process that was started earlier, also by an earlier life of
+	// this program. It never starts anything. The error is ErrNotFound if no such
+	// process is known, and ErrUnavailable if the executor cannot tell now.
 	Attach(ctx context.Context, id string) (Process, error)
 }
 
@@ -41,51 +38,48 @@ type Process interface {
 	// Log is the output, readable from any offset, now and later.
 	Log() Log
 
-	// Write sends p to standard input (or the terminal). It returns when
-	// all of p has been handed to the process's side, or with how much was
-	// and why the rest was not: ErrStdinClosed after CloseStdin or for a
-	// command without stdin, ErrEnded when nothing can read it any more,
-	// or the context's error.
+	// Write sends p to standard input (or the terminal). It returns when all of p has
+	// been handed to the process's side. Otherwise it returns the number of bytes
+	// handed over and an error: ErrStdinClosed after CloseStdin or for a command
+	// without stdin, ErrEnded when nothing can read it any more, or the context's
+	// error.
 	Write(ctx context.Context, p []byte) (int, error)
 
-	// CloseStdin gives the process end-of-file on standard input. On a
-	// terminal it types the end-of-file character, each time it is called:
-	// that ends what is read at the moment, and the terminal's input goes on
-	// (Run ends it for good). Closing twice is no error.
+	// CloseStdin gives the process end-of-file on standard input. On a terminal it
+	// types the end-of-file character at each call: that ends the current read, and the
+	// terminal's input stays open (Run ends it for good). Closing twice is no error.
 	CloseStdin(ctx context.Context) error
 
-	// Signal sends s to the whole process tree, including descendants
-	// that left the process group or the session. ErrEnded if there is
-	// nothing left to signal.
+	// Signal sends s to the whole process tree, including descendants that left the
+	// process group or the session. The error is ErrEnded if no process is left.
 	Signal(ctx context.Context, s Signal) error
 
-	// Resize sets the size of the terminal; errors.ErrUnsupported without
-	// one.
+	// Resize sets the size of the terminal. Without a terminal the error is
+	// errors.ErrUnsupported.
 	Resize(ctx context.Context, s Size) error
 
-	// Wait blocks until the process has ended and its last byte is in the
-	// log, and says how it ended. A descendant that keeps the output open
-	// delays it by at most DrainLimit; what such a descendant writes later
-	// is not recorded, and the descendant is neither killed nor blocked by
-	// that. The error is ErrLost if it cannot be known how the process
+	// Wait blocks until the process has ended and its last byte is in the log, and says
+	// how it ended. A descendant that keeps the output open delays it by at most
+	// DrainLimit. Later output of such a descendant is not recorded; Wait neither kills
+	// nor blocks the descendant. The error is ErrLost if it is unknown how the process
 	// ended, or the context's.
 	Wait(ctx context.Context) (Exit, error)
 
-	// Remove forgets an ended process: its log, its exit status and its ID.
-	// ErrRunning if it has not ended. Removing twice is no error. The ID can
-	// be started again, as something new; a handle that removed what had it
-	// before does nothing to that: its Signal is ErrEnded or ErrNotFound.
+	// Remove forgets an ended process: its log, its exit status and its ID. ErrRunning
+	// if it has not ended. Removing twice is no error. The ID can then be started again
+	// as a new process. A handle of the removed process does not act on the new one:
+	// its Signal is ErrEnded or ErrNotFound.
 	Remove(ctx context.Context) error
 }
 
-// DrainLimit is how long after a command's exit its output is still read when
-// a descendant holds it open.
+// DrainLimit is how long output is still read after a command's exit when a descendant
+// holds it open.
 const DrainLimit = 100 * time.Millisecond
 
 // Info describes a started process.
 type Info struct {
 	ID  string `json:"id"`
-	PID int    `json:"pid"` // in the PID namespace of where it runs; 0 if that is not known
+	PID int    `json:"pid"` // in the PID namespace of its host; 0 if unknown
 
 	Host      Host   `json:"host"`           // where it really runs
 	Node      string `json:"node,omitempty"` // which node, if Host is HostNode
@@ -94,50 +88,48 @@ type Info struct {
 	Dir       string    `json:"cwd"`
 	StartedAt time.Time `json:"startedAt"`
 
-	// Notice says shortly, in one line of at most MaxNotice bytes, what is the
-	// same for every command there: that the sandbox is off, and which of the
-	// place's own variables the command does not get. Empty: nothing.
+	// Notice tells what is the same for every command on that host: that the sandbox is
+	// off, and which of the host's own variables commands do not get. It is one line of
+	// at most MaxNotice bytes. Empty: nothing to tell.
 	Notice string `json:"notice,omitempty"`
 
 	// Warnings are complete sentences about this command, such as which of the
 	// call's variables were dropped.
 	Warnings []string `json:"warnings,omitempty"`
 
-	// Digest is Command.Digest of what was started: who finds a process
-	// can tell by it whether a command is the same, and need not start anything
-	// for that. Empty: it is not known, as of a node of an earlier version. It is
-	// not in JSON, since values of the environment could be guessed from it.
+	// Digest is the Command.Digest of the started command. With it a caller can check
+	// whether a process runs the same command, without starting anything. It is empty
+	// if unknown, as on a node of an earlier version. It is not in JSON, since values
+	// of the environment could be guessed from it.
 	Digest string `json:"-"`
 
-	// Enforced is what the kernel keeps it to, of what was decided: nil if to
-	// nothing.
+	// Enforced is the part of the Domain that the kernel enforces; nil: nothing.
 	Enforced *Enforced `json:"enforced,omitempty"`
 }
 
-// An Exit says how a process ended. Every Exit is of a process that was seen
-// to end; see ErrLost for those that were not.
+// An Exit says how a process ended. Corral saw the process end; otherwise the result is
+// ErrLost.
 type Exit struct {
 	Code   int    `json:"exitCode"` // 0–255; -1 when a signal ended it
 	Signal Signal `json:"signal"`   // 0 unless a signal ended it
 
-	// Reason says on whose account it ended.
+	// Reason says why it ended.
 	Reason Reason `json:"reason"`
 
 	StartedAt time.Time `json:"startedAt"`
-	EndedAt   time.Time `json:"endedAt"` // when the process ended, by the clock of where it ran
+	EndedAt   time.Time `json:"endedAt"` // when the process ended, by the clock of its machine
 
-	// Orphans are the PIDs of what the process left running when it ended, as
-	// Info.PID is one: all of its tree, up to a thousand, ascending. It is
-	// nil if there was none, and where that cannot be told (see
-	// docs/reference/exec-driver.md).
+	// Orphans are the PIDs of the tree that still ran when the process ended, in the
+	// PID namespace of Info.PID: up to a thousand, ascending. It is nil if there were
+	// none, or if the executor cannot tell (see docs/reference/exec-driver.md).
 	Orphans []int `json:"orphans,omitempty"`
 
-	// Refused are the programs that the kernel refused to execute for it, by
-	// Info.Enforced: the first few, as paths of the machine that it ran on.
+	// Refused are the first few programs that the kernel refused to execute, because of
+	// Info.Enforced. They are paths on the machine where the process ran.
 	Refused []string `json:"refused,omitempty"`
 }
 
-// ExitStatus is how a process ended, as results have it in JSON.
+// ExitStatus is an Exit in the JSON of results.
 type ExitStatus struct {
 	ExitCode   *int    `json:"exitCode"`   // null unless the process was seen to exit by itself
 	Signal     *int    `json:"signal"`     // null unless a signal ended it
@@ -156,8 +148,8 @@ func (e Exit) Status() ExitStatus {
 // Success reports whether the process exited by itself with code 0.
 func (e Exit) Success() bool { return e.Code == 0 && e.Signal == 0 && e.Reason == ReasonExited }
 
-// String is as a shell user would put it: "exit code 3", "signal SIGKILL (9)",
-// "timed out, signal SIGTERM (15)", "out of memory, signal SIGKILL (9)".
+// String describes the exit for people: "exit code 3", "signal SIGKILL (9)", "timed
+// out, signal SIGTERM (15)", "out of memory, signal SIGKILL (9)".
 func (e Exit) String() string {
 	how := "exit code " + itoa(e.Code)
 	if e.Signal != 0 {
@@ -172,17 +164,18 @@ func (e Exit) String() string {
 	return how
 }
 
-// Reason is on whose account a process ended. The set is closed.
+// Reason is why a process ended. The set is closed.
 type Reason string
 
 const (
-	ReasonExited  Reason = "exited"  // by itself, or by a signal from whomever
+	ReasonExited  Reason = "exited"  // by itself, or by a signal from any sender
 	ReasonTimeout Reason = "timeout" // its Command.Timeout expired and the tree was killed
-	// ReasonOOM: it, or what it waited for, was killed because no memory was left
-	// in its place's limit or on the machine. It ended by SIGKILL, or with 137, as
-	// a shell reports that; it was not killed on request; and the kernel has counted
-	// such a kill in its cgroup meanwhile (the kernel does not say which process it
-	// was). Where that is not counted, the same end is ReasonExited.
+	// ReasonOOM: memory ran out, in the limit of the place or on the machine, and the
+	// process or one that it waited for was killed. All of this holds: it ended by
+	// SIGKILL, or with 137, as a shell reports that; it was not killed on request; and
+	// the kernel counted such a kill in its cgroup while it ran (the kernel does not
+	// say which process it killed). Where the kernel does not count, the same end is
+	// ReasonExited.
 	ReasonOOM Reason = "oom"
 )
 
@@ -194,11 +187,10 @@ var LimitOutput = LogLimit{Head: 4 << 20, Tail: 28 << 20}
 // reused. A log is bounded: when it is full, bytes in the middle are dropped
 // (the gap), and the first Head and the last Tail bytes are kept.
 type Log interface {
-	// Read returns output at or after offset off, at most len(buf) bytes of
-	// it and all of one stream, stored in buf. It blocks until there is
-	// some; io.EOF means that the log has ended before off. If off is in
-	// the gap, the chunk's Offset is where the output goes on after it, so
-	// Chunk.Offset - off is the exact number of bytes left out.
+	// Read stores output at or after offset off in buf: at most len(buf) bytes, all of
+	// one stream. It blocks until there is output; io.EOF means that the log has ended
+	// before off. If off is in the gap, the chunk's Offset is the first byte after the
+	// gap, so Chunk.Offset - off is the exact number of bytes left out.
 	Read(ctx context.Context, off int64, buf []byte) (Chunk, error)
 
 	// Stat says how long the log is now.

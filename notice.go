@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxNotice is how long an Info.Notice may be, in bytes.
+// MaxNotice bounds an Info.Notice, in bytes.
 const MaxNotice = 2 << 10
 
-// JoinNotice makes one Info.Notice of parts; empty ones are left out. It
-// is one line of at most MaxNotice bytes that does nothing to a terminal: parts
-// can come from a node.
+// JoinNotice joins parts into one Info.Notice; empty ones are left out. The result is
+// one line of at most MaxNotice bytes, without control characters: parts can come from
+// a node.
 func JoinNotice(parts ...string) string {
 	var some []string
 	for _, part := range parts {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The program in the README is the one that is compiled as an example.
+// The program in the README is the compiled example.
 func TestReadmeProgram(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/corral-exec/corral/internal/turn"
 )
 
-// RouterOptions is what a Router is made of.
+// RouterOptions configures a Router.
 type RouterOptions struct {
 	Host            Host   // tools.exec.host: the host commands are bound to; empty: none
 	Node            string // tools.exec.node: the node that host node means; empty: the only one
@@ -33,23 +33,23 @@ type RouterOptions struct {
 }
 
 // A Guard decides whether a command may run. It returns the command, perhaps with a
-// Domain; or why it may not: ErrDenied, or ErrApproval if it has to be approved.
-// The Node of the route is the full name of the one that was selected. Package
+// Domain. Otherwise it returns ErrDenied, or ErrApproval if the command has to be
+// approved. The Node of the route is the full name of the selected node. Package
 // policy/guard has a Guard.
 type Guard func(ctx context.Context, cmd Command, route Route) (Command, error)
 
-// ErrNoNode is the cause of the ErrUnavailable of a node that there is not: none is
-// paired by that name, and to wait for it is of no use.
+// ErrNoNode: no paired node has that name; retrying will not help. It is the cause of
+// an ErrUnavailable.
 var ErrNoNode = errors.New("no such node")
 
 // Nodes are the paired machines. Package nodeexec implements it.
 type Nodes interface {
-	// Select returns the executor of a node by its id, name, address or an
-	// unambiguous prefix of its id, and the node's full name. The empty
-	// name is the only node there is. The error is ErrUnavailable when no
-	// node answers to the name, with ErrNoNode as its cause if none that is
-	// paired does, and ErrInvalid when several do. For a name
-	// that stands for a pool of nodes the executor is a [OneOfMany].
+	// Select returns the executor of a node and the node's full name. The name is a
+	// node's id, name, address or an unambiguous prefix of its id; the empty name means
+	// the only node. The error is ErrUnavailable when no connected node has the name,
+	// with ErrNoNode as its cause if no paired node has it either, and ErrInvalid when
+	// several nodes match. For the name of a pool of nodes the executor is a
+	// [OneOfMany].
 	Select(ctx context.Context, name string) (Executor, string, error)
 
 	// Attach is that of an Executor, over all nodes. The Info of the
@@ -57,12 +57,11 @@ type Nodes interface {
 	Attach(ctx context.Context, id string) (Process, error)
 }
 
-// OneOfMany is the Executor of a node that may have been chosen out of several
-// that would do.
+// OneOfMany is the Executor of a node that was chosen out of several suitable ones.
 type OneOfMany interface {
 	Executor
-	// Next chooses another one, which nothing was tried on yet, for a command
-	// that surely was not started. The error is ErrUnavailable if there is none.
+	// Next chooses another node that has not been tried yet. Call it only for a command
+	// that surely was not started. The error is ErrUnavailable if no node is left.
 	Next(ctx context.Context) (Executor, string, error)
 }
 
@@ -70,8 +69,9 @@ type OneOfMany interface {
 // [Resolve] decides which; the Router does what it says. The Info of its
 // processes tells where they really run.
 //
-// The Router holds no policy: that is its Guard's. It is cheap: a configuration that changes is a
-// new Router over the same executors, which finds what the old one started.
+// The Router holds no policy; its Guard does. A Router is cheap to make: when the
+// configuration changes, make a new one over the same executors. It finds the processes
+// that the old one started.
 type Router struct {
 	opt     RouterOptions
 	started *recent.Map[origin] // the latest processes; an older one is found by asking every host
@@ -84,18 +84,18 @@ func NewRouter(opt RouterOptions) *Router {
 	return &Router{opt: opt, started: recent.New[origin](maxRemembered)}
 }
 
-// maxRemembered is how many processes a Router remembers.
+// maxRemembered bounds the processes that a Router remembers.
 const maxRemembered = 4096
 
-// origin is where a Router started a process, and what it said about that.
+// origin is where a Router started a process, and the notice that it gave.
 type origin struct {
 	host   Host
 	node   string
 	notice string
 }
 
-// Route says where Start would send cmd. Whether the sandbox can be reached is
-// not asked.
+// Route says where Start would send cmd. It does not check whether the sandbox can be
+// reached.
 func (r *Router) Route(cmd Command) (Route, error) {
 	sandbox := SandboxOff
 	if r.opt.SandboxOn {
@@ -112,13 +112,18 @@ func (r *Router) Route(cmd Command) (Route, error) {
 	})
 }
 
-// Start sends cmd where Route says. A command with an ID that already lives on
-// some host is the process there, wherever it would go now, and nothing runs: no
-// executor is asked to start it, since it could be gone by then. Only one that
-// does not tell what the process was started as (Info.Digest) is asked, after the
-// Guard. A host that cannot tell whether it has the ID is passed over, unless this
-// Router started it there; otherwise one node that is switched off would stop every
-// start. About an ID that a session made up just now no host is asked.
+// Start sends cmd to the host that Route names.
+//
+// If a host already has a process with the ID, Start returns that process and runs
+// nothing, even if cmd would go to another host now. It compares Info.Digest and does
+// not ask the executor to start cmd, since the process could be gone by then. Only
+// without a digest does it ask the executor, after the Guard.
+//
+// If a host cannot tell whether it has the ID, Start goes on without it, unless this
+// Router started the ID there; otherwise one node that is switched off would stop every
+// start.
+//
+// Fresh: the ID is new, so the Router does not search the hosts for it.
 func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
 	if err := cmd.Validate(); err != nil {
 		return nil, err
@@ -132,9 +137,9 @@ func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
 	if cmd.ID == "" {
 		return r.startNew(ctx, cmd, route)
 	}
-	// Without the lock, two starts of one ID could each find nothing and
-	// go to different hosts, and a Remove could turn starting again, on a
-	// host that the route no longer names, into starting anew.
+	// Without the lock, two starts of one ID could each find nothing and go to
+	// different hosts. And with a concurrent Remove, starting again could run the command
+	// once more, on a host that the route no longer names.
 	unlock, err := r.locks.Take(ctx, cmd.ID)
 	if err != nil {
 		return nil, err
@@ -179,7 +184,7 @@ func (r *Router) startNew(ctx context.Context, cmd Command, route Route) (Proces
 		if !ok {
 			return nil, tried
 		}
-		if ex, node, err = one.Next(ctx); err != nil { // there is none
+		if ex, node, err = one.Next(ctx); err != nil { // no node is left
 			return nil, tried
 		}
 	}
@@ -192,7 +197,7 @@ func (r *Router) startAt(ctx context.Context, cmd Command, route Route, ex Execu
 		return nil, err
 	}
 	at := origin{host: route.Host, node: route.Node, notice: route.Notice}
-	// Noted before, because an ErrLost leaves it open whether it runs there.
+	// Noted before the start: after an ErrLost the command may run there.
 	r.started.Put(cmd.ID, at)
 	p, err := ex.Start(ctx, cmd)
 	if err != nil {
@@ -208,7 +213,7 @@ func (r *Router) startAt(ctx context.Context, cmd Command, route Route, ex Execu
 	return r.wrap(p, at), nil
 }
 
-// guarded is a command as the Guard lets it run.
+// guarded asks the Guard, and returns the command with the limits that the Guard set.
 func (r *Router) guarded(ctx context.Context, cmd Command, route Route) (Command, error) {
 	switch {
 	case route.Guarded && r.opt.Guard != nil:
@@ -220,7 +225,7 @@ func (r *Router) guarded(ctx context.Context, cmd Command, route Route) (Command
 	return cmd, nil
 }
 
-// startAgain is for a command whose ID has a process already.
+// startAgain handles a command whose ID has a process already.
 func (r *Router) startAgain(ctx context.Context, cmd Command, p Process, route Route) (Process, error) {
 	lives := p.Info()
 	switch lives.Digest {
@@ -232,9 +237,9 @@ func (r *Router) startAgain(ctx context.Context, cmd Command, p Process, route R
 	return nil, Errorf(ErrConflict, "use a new id for a new command", "id %s was used for another command", cmd.ID)
 }
 
-// startUnknown asks the executor that has a process to start it, which alone can
-// tell whether the two commands are the same. If the process is gone by then, that
-// starts the command, so that the Guard is asked before.
+// startUnknown handles a process without a digest: only its executor can tell whether
+// the two commands are the same, so startUnknown asks it to start the command. If the
+// process is gone by then, that runs the command; so the Guard is asked first.
 func (r *Router) startUnknown(ctx context.Context, cmd Command, lives Info, route Route) (Process, error) {
 	ex, node, err := r.executor(ctx, lives.Host, lives.Node)
 	if err != nil {
@@ -258,8 +263,8 @@ func (r *Router) startUnknown(ctx context.Context, cmd Command, lives Info, rout
 	return r.wrap(p, at), nil
 }
 
-// Attach finds a process on whichever host has it. The error is ErrNotFound
-// only if every host says so.
+// Attach finds a process on the host that has it. The error is ErrNotFound only if
+// every host says so.
 func (r *Router) Attach(ctx context.Context, id string) (Process, error) {
 	if err := ValidateID(id); err != nil {
 		return nil, Errorf(ErrNotFound, Hint(err), "no process can have that id: %w", err)
@@ -328,8 +333,8 @@ func (r *Router) executor(ctx context.Context, host Host, node string) (Executor
 	return nil, "", Errorf(ErrUnavailable, "choose another host, or set this one up", "host %s is not set up", host)
 }
 
-// Close closes every executor that can be closed, also if one fails. Commands
-// run on wherever they can outlive this program.
+// Close closes every executor that can be closed, even if closing one fails. Commands
+// go on wherever they can outlive this program.
 func (r *Router) Close() error {
 	var err error
 	for _, part := range []struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
-// removedWhenFound is an executor in which every process that is found is removed
-// right afterwards, as by another program that uses it.
+// removedWhenFound is an executor that loses each process right after Attach found it,
+// as if another program removed it.
 type removedWhenFound struct{ *fakeexec.Executor }
 
 func (x removedWhenFound) Attach(ctx context.Context, id string) (corral.Process, error) {
@@ -31,8 +31,8 @@ func (n nodesOf) Select(context.Context, string) (corral.Executor, string, error
 	return n.Executor, "builder-1", nil
 }
 
-// What is removed between being found and being started again does not run once
-// more: nobody was asked about that.
+// If a process is removed after the Router found it, starting again does not run the
+// command: the guard has not been asked.
 func TestRouterRunsNothingWhenStartingAgain(t *testing.T) {
 	for _, host := range []corral.Host{corral.HostGateway, corral.HostNode} {
 		t.Run(string(host), func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestRouterRunsNothingWhenStartingAgain(t *testing.T) {
 	}
 }
 
-// silent is an executor that does not tell what its processes were started as,
-// such as a node of an earlier version.
+// silent is an executor that does not report the digests of its processes, such as a
+// node of an earlier version.
 type silent struct{ *fakeexec.Executor }
 
 type silentProcess struct{ corral.Process }
@@ -88,8 +88,8 @@ func (x silent) Attach(ctx context.Context, id string) (corral.Process, error) {
 	return silentProcess{p}, nil
 }
 
-// An executor that does not tell what it started has to be asked to start it, and
-// may do so if the process is gone: the guard comes first.
+// The Router has to ask an executor that reports no digest to start the command again.
+// That may run it if the process is gone, so the guard comes first.
 func TestRouterAsksAgainWhatIsNotKnown(t *testing.T) {
 	for _, tc := range []struct {
 		name string

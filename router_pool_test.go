@@ -13,7 +13,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
-// fakePool is nodes of which each would do.
+// fakePool is a pool of suitable nodes.
 type fakePool []fakeNodes
 
 func (p fakePool) Select(_ context.Context, name string) (corral.Executor, string, error) {
@@ -125,7 +125,7 @@ func TestRouterGoesOnInAPool(t *testing.T) {
 	}
 }
 
-// A call that is over goes on nowhere.
+// A call whose context has ended tries no other node.
 func TestRouterEndsInAPool(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	first, second := &fakeexec.Executor{}, &fakeexec.Executor{}

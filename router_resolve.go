@@ -2,8 +2,8 @@ package corral
 
 import "cmp"
 
-// A RouteRequest is everything that decides where a command goes. Whether the
-// caller may be Elevated is checked where that is set; here it is a fact.
+// A RouteRequest is everything that decides where a command goes. Whether the caller
+// may be Elevated is checked by the code that sets it; here it is a fact.
 type RouteRequest struct {
 	Configured Host `json:"configured,omitempty"` // tools.exec.host; empty: none
 	Requested  Host `json:"requested,omitempty"`  // the call's; empty: none
@@ -22,7 +22,7 @@ type SandboxState string
 
 const (
 	SandboxOff         SandboxState = "off"         // turned off by sandbox.mode
-	SandboxOn          SandboxState = "on"          // turned on, and as far as is known it works
+	SandboxOn          SandboxState = "on"          // turned on, and not known to fail
 	SandboxUnreachable SandboxState = "unreachable" // turned on, and no engine answers
 )
 
@@ -48,7 +48,7 @@ const (
 	RouteDefault    RouteReason = "default"     // no host is configured or requested
 	RouteConfigured RouteReason = "configured"  // by tools.exec.host
 	RouteRequested  RouteReason = "requested"   // by the call
-	RouteElevated   RouteReason = "elevated"    // the call was let out of the sandbox
+	RouteElevated   RouteReason = "elevated"    // the call may leave the sandbox
 	RouteSandboxOff RouteReason = "sandbox-off" // meant for the sandbox, which is off
 
 	// With an error:
@@ -63,17 +63,16 @@ const (
 	unreachableHint  = "start the container engine and try again; corral doctor says what is wrong"
 )
 
-// Resolve decides where a command goes. It is a pure function: the Router, and
-// whatever explains the Router, call it. The table in docs/reference/routing.md is all
-// it knows. With an error, only the Route's Reason is set.
+// Resolve decides where a command goes. It is a pure function: the Router calls it, and
+// so does all code that explains the Router. The table in docs/reference/routing.md is
+// its whole specification. With an error, only the Route's Reason is set.
 func Resolve(q RouteRequest) (Route, error) {
 	if err := q.validate(); err != nil {
 		return Route{Reason: RouteInvalid}, err
 	}
 	route, err := q.resolve()
 	if err == nil && q.Node != "" && route.Host != HostNode {
-		// Running elsewhere than on the machine that was named is never
-		// what the caller meant.
+		// A caller who names a machine never wants the command to run on another one.
 		return Route{Reason: RouteInvalid}, Errorf(ErrInvalid, "set host=node, or leave node out",
 			"node %q is named, but the command goes to host %s", q.Node, route.Host)
 	}
@@ -96,7 +95,7 @@ func (q RouteRequest) validate() error {
 
 func (q RouteRequest) resolve() (Route, error) {
 	hasSandbox := q.Sandbox == SandboxOn || q.Sandbox == SandboxUnreachable
-	elevated := q.Elevated && hasSandbox // with the sandbox off there is nothing to leave
+	elevated := q.Elevated && hasSandbox // with the sandbox off, elevated has no effect
 
 	host, reason := HostSandbox, RouteDefault
 	switch {
@@ -106,8 +105,7 @@ func (q RouteRequest) resolve() (Route, error) {
 		host, reason = q.Requested, RouteRequested
 	}
 
-	// Elevated leads out of the sandbox, and round nothing else: not round
-	// a binding to a node.
+	// Elevated only leads out of the sandbox. It does not lift a binding to a node.
 	if elevated && (q.Configured == "" || q.Configured == HostSandbox) && q.Requested != HostNode {
 		return Route{Host: HostGateway, Guarded: true, Reason: RouteElevated}, nil
 	}

@@ -47,7 +47,7 @@ func hostOf(v string) corral.Host {
 	return corral.Host(v)
 }
 
-// An outcome in the words of the table.
+// Outcomes, in the words of the table.
 const (
 	toSandbox     = "sandbox"
 	toGateway     = "gateway"
@@ -155,7 +155,7 @@ func TestRouteTableCoversEveryCombinationOnce(t *testing.T) {
 	}
 }
 
-// describe puts a decision into the words of the table, from everything in it.
+// describe turns a decision into the words of the table, and checks all of its fields.
 func describe(t *testing.T, q corral.RouteRequest, route corral.Route, err error) string {
 	t.Helper()
 	if err != nil {

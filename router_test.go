@@ -31,8 +31,7 @@ func (n fakeNodes) Select(_ context.Context, name string) (corral.Executor, stri
 	return n.Executor, n.name, nil
 }
 
-// places are the three executors of a test's Router. Each breaks as its fault
-// says.
+// places are the three executors of a test's Router. Each fails with its fault.
 type places struct {
 	sandbox, gateway, node *fakeexec.Executor
 
@@ -169,7 +168,7 @@ func TestRouterRefusesBeforeItStarts(t *testing.T) {
 	}
 }
 
-// The row of the table for an unreachable sandbox, by executing it.
+// The table's row for an unreachable sandbox, executed.
 func TestRouterNeverFallsBackToTheGateway(t *testing.T) {
 	for _, tc := range []struct {
 		err  error
@@ -225,10 +224,10 @@ func TestRouterStartsAnIDOnce(t *testing.T) {
 	}
 }
 
-// The answer to a start got lost, and the host with it: nobody may start that
-// ID elsewhere, until the host says that it does not know it.
-// An ID that was just made up is nobody's: hosts that are slow to say so, or do
-// not answer at all, are not asked. What was started by it is known by it.
+// The answer to a start got lost, and the host is unreachable. Nothing may start that
+// ID elsewhere until the host says that it does not know it.
+// No host has a fresh ID, so slow or silent hosts are not asked. Later starts find the
+// process by its ID.
 func TestRouterAsksNobodyAboutAFreshID(t *testing.T) {
 	pl := newPlaces(t)
 	var asked atomic.Int32
@@ -278,7 +277,7 @@ func TestRouterDoesNotStartElsewhereWhatMayRun(t *testing.T) {
 		t.Errorf("runs on %s, starts %v", p.Info().Host, pl.starts())
 	}
 	pl.breaks(pl.sandbox, fakeexec.OpAttach, corral.ErrNotFound)
-	pl.breaks(pl.node, fakeexec.OpAttach, corral.Errorf(corral.ErrUnavailable, "", "switched off")) // no matter: it never ran there
+	pl.breaks(pl.node, fakeexec.OpAttach, corral.Errorf(corral.ErrUnavailable, "", "switched off")) // harmless: it never ran there
 	if p := mustStart(t, r, cmd); p.Info().Host != corral.HostGateway {
 		t.Errorf("runs on %s after the sandbox had forgotten it", p.Info().Host)
 	}
@@ -382,7 +381,8 @@ func TestRouterForgetsWhatIsRemoved(t *testing.T) {
 	if err := p.Remove(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Remembered, it would be refused: the sandbox cannot be asked.
+	// If the Router still remembered it, the start would be refused: the sandbox cannot
+	// be asked.
 	pl.breaks(pl.sandbox, fakeexec.OpAttach, corral.Errorf(corral.ErrUnavailable, "", "no engine"))
 	cmd.Elevated = true
 	if p := mustStart(t, r, cmd); p.Info().Host != corral.HostGateway {
@@ -441,7 +441,7 @@ func TestRouterAsksTheGuard(t *testing.T) {
 	places := newPlaces(t)
 	r := places.router(func(o *corral.RouterOptions) { o.Guard = guard })
 	start := func(cmd corral.Command) (corral.Process, error) {
-		cmd.Decided.Exec = []string{"sleep", "1"} // of somebody who would like to run something else
+		cmd.Decided.Exec = []string{"sleep", "1"} // an attacker's attempt to run something else
 		return r.Start(t.Context(), cmd)
 	}
 
@@ -467,7 +467,7 @@ func TestRouterAsksTheGuard(t *testing.T) {
 	if _, err := places.router(nil).Start(t.Context(), corral.Command{Shell: "true", Elevated: true, Ask: "always"}); !errors.Is(err, corral.ErrDenied) {
 		t.Errorf("a policy that nobody applies: %v", err)
 	}
-	// Starting again runs nothing, so that there is nothing to ask about.
+	// Starting again runs nothing, so the guard is not asked.
 	if _, err := start(corral.Command{ID: "a", Shell: "true", Elevated: true}); err != nil || len(asked) != 3 {
 		t.Errorf("starting again: %v, asked %d times", err, len(asked))
 	}

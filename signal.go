@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Signal is a signal by its Linux number, whatever system it is sent from or
-// to; executors on other systems translate by name.
+// Signal is a signal by its Linux number, on every system; executors on other systems
+// translate by name.
 type Signal int
 
 const (

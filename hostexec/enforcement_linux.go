@@ -6,8 +6,8 @@ import (
 	"github.com/corral-exec/corral/internal/warden/landlock"
 )
 
-// Enforcement says what of an execution domain the kernel of this machine can
-// enforce, in words; or why it cannot.
+// Enforcement describes the parts of an execution domain that the kernel of this
+// machine can enforce. The error says why it cannot enforce any.
 func Enforcement() (string, error) {
 	version, err := landlock.ABI()
 	if err != nil {

@@ -60,7 +60,7 @@ func New(cfg Config) (*Executor, error) {
 		return nil, err
 	}
 	if cfg.InProcess {
-		return e, nil // which takes over when it has a supervisor
+		return e, nil // the supervisor takes over when it starts
 	}
 	for _, dir := range cfg.TakeOver {
 		if err := warden.Gather(runDir(dir), e.runDir); err != nil {
@@ -68,7 +68,7 @@ func New(cfg Config) (*Executor, error) {
 		}
 	}
 	if e.leftBehind() {
-		// Perhaps no caller asks for them, and their time runs.
+		// No caller may ever ask for them, but their time-outs run.
 		ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 		defer cancel()
 		if err := e.startWarden(ctx); err != nil {
@@ -78,11 +78,11 @@ func New(cfg Config) (*Executor, error) {
 	return e, nil
 }
 
-// runDir is where the supervisors of a state directory have their files.
+// runDir returns the directory of a state directory's supervisors.
 func runDir(stateDir string) string { return filepath.Join(stateDir, "run", "host") }
 
-// leftBehind reports whether a warden was killed that had commands, for which
-// another is to be started.
+// leftBehind reports whether a killed warden left commands; then another warden has to
+// be started.
 func (e *Executor) leftBehind() bool {
 	n := warden.LeftBehind(e.runDir)
 	if n > 0 {
@@ -92,13 +92,11 @@ func (e *Executor) leftBehind() bool {
 	return n > 0
 }
 
-// KilledWithCommands reports whether a program with Config.InProcess and this
-// state directory noted commands there and did not live to see their end, or
-// still runs.
+// KilledWithCommands reports whether a program with Config.InProcess and this state
+// directory started commands and died before they ended, or still runs.
 func KilledWithCommands(stateDir string) bool { return warden.HasLedger(runDir(stateDir)) }
 
-// Plan says how Start would execute a command, for a Guard: which environment it
-// gets, and which shell reads it.
+// Plan tells a Guard how Start would execute a command: its environment and its shell.
 func (e *Executor) Plan(ctx context.Context, cmd corral.Command) (pathenv.Plan, error) {
 	if err := cmd.Validate(); err != nil {
 		return pathenv.Plan{}, err
@@ -106,11 +104,11 @@ func (e *Executor) Plan(ctx context.Context, cmd corral.Command) (pathenv.Plan, 
 	return e.cfg.plan(ctx, cmd)
 }
 
-// shutdownTimeout bounds the question whether the warden has nothing to do.
+// shutdownTimeout bounds the question whether the warden is idle.
 const shutdownTimeout = time.Second
 
-// Close lets go of commands, which go on, or kills them with Config.InProcess.
-// A warden with nothing to keep ends.
+// Close releases commands, which go on; with Config.InProcess it kills them. An idle
+// warden ends.
 func (e *Executor) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
@@ -153,7 +151,7 @@ func (e *Executor) inProcess(_ context.Context, start bool) (wire.Conn, error) {
 		return nil, err
 	}
 	e.serving.Add(1)
-	s := e.supervisor // Close lets go of it
+	s := e.supervisor // Close sets the field to nil
 	go func() {
 		defer e.serving.Done()
 		if err := s.Serve(theirs); err != nil {
@@ -167,8 +165,7 @@ func (e *Executor) wardenLog(format string, args ...any) {
 	e.cfg.Log.Warn(fmt.Sprintf(format, args...))
 }
 
-// endedIdle reports whether a warden of this directory ended with nothing to
-// keep.
+// endedIdle reports whether a warden of this directory ended because it was idle.
 func (e *Executor) endedIdle(wid uint64) bool {
 	b, err := os.ReadFile(filepath.Join(e.runDir, warden.IdleName))
 	if err != nil {
@@ -177,10 +174,10 @@ func (e *Executor) endedIdle(wid uint64) bool {
 	return slices.Contains(strings.Fields(string(b)), strconv.FormatUint(wid, 10))
 }
 
-// dialTimeout bounds how long a warden that lives may take to dial.
+// dialTimeout bounds the time that a running warden may take to dial.
 const dialTimeout = 10 * time.Second
 
-// dial waits for the warden to dial, after starting it if there is none.
+// dial waits for the warden to dial, and starts one if none runs.
 func (e *Executor) dial(ctx context.Context, start bool) (wire.Conn, error) {
 	pid, err := wardenexec.WardenPID(e.runDir)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 )
 
-// An Executor runs commands on this machine. On this system there is none.
+// An Executor runs commands on this machine. This system is not supported.
 type Executor struct{}
 
 var errUnsupported = corral.Errorf(errors.ErrUnsupported, "run commands in a sandbox, or on a node that runs Linux",

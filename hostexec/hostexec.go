@@ -11,53 +11,50 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 )
 
-// Config of an Executor. StateDir is required, but for Open.
+// Config configures an Executor. StateDir is required, except for Open.
 type Config struct {
-	// StateDir holds logs, records and the warden's socket. One gateway's
-	// executor at a time should use it; several may.
+	// StateDir holds logs, records and the warden's socket. Use it with one gateway's
+	// executor at a time; several executors work, too.
 	StateDir string
 	// Workspace is the working directory of commands that name none. Empty:
 	// this process's.
 	Workspace string
 
-	// InProcess runs the supervisor in this process, for programs that run
-	// a command or two: Close kills what still runs, and nothing is found
-	// by a later life.
+	// InProcess runs the supervisor in this process, for programs that run a command or
+	// two: Close kills running commands, and a later life finds nothing.
 	InProcess bool
-	// TakeOver are the state directories of programs with InProcess that were
-	// killed. What they left is supervised again, here or, with InProcess, as
-	// long as this program runs: its time-outs are enforced.
+	// TakeOver are the state directories of killed programs with InProcess. Their
+	// commands are supervised again, so that their time-outs are enforced: by the
+	// warden, or with InProcess as long as this program runs.
 	TakeOver []string
-	// WardenPath is the corral-warden program. Empty: the one that
-	// $CORRAL_WARDEN names, else the one inside this program.
+	// WardenPath is the corral-warden program. Empty: $CORRAL_WARDEN if set, else the
+	// program embedded in this one.
 	WardenPath string
 
-	// Node is for a machine that is a node of that kind: its commands get the
-	// environment that pathenv.Node makes, and shell text is read by a login
-	// shell, with PATH put in place after its profile. Empty: this machine is
-	// a gateway.
+	// Node makes this machine a node of that kind: its commands get the environment of
+	// pathenv.Node, and a login shell reads shell text, with PATH set after its
+	// profile. Empty: this machine is a gateway.
 	Node pathenv.NodeKind
 
-	// Environ is what commands inherit. Nil: this process's environment.
+	// Environ is the environment that commands inherit. Nil: this process's.
 	Environ []string
 	// LoginPath yields the login shell's PATH. Nil: there is none to merge.
 	LoginPath func(context.Context) (string, error)
-	// PathPrepend are directories before everything else on PATH; on a node
-	// there are none.
+	// PathPrepend are directories in front of all others on PATH; a node has none.
 	PathPrepend []string
-	// EnvPath is what becomes of a PATH in a command's Env on a gateway.
+	// EnvPath says how a gateway treats a PATH in a command's Env.
 	EnvPath pathenv.EnvPath
-	// Keep names variables to hand on that look like credentials.
+	// Keep names variables that commands inherit although they look like credentials.
 	Keep []string
 	// Profile chooses the marker variables and the shell.
 	Profile pathenv.Profile
 
 	Log *slog.Logger
 
-	probe *pathenv.LoginProbe // that Close ends; nil: none
+	probe *pathenv.LoginProbe // Close ends it; nil: none
 }
 
-// plan says how a command is executed.
+// plan returns how a command is executed.
 func (c *Config) plan(ctx context.Context, cmd corral.Command) (pathenv.Plan, error) {
 	var warnings []string
 	login := ""
@@ -105,8 +102,8 @@ func (c *Config) planGateway(ctx context.Context, cmd corral.Command, login stri
 	return err
 }
 
-// planNode is planGateway on a node: both ends of what package pathenv says of
-// nodes are here, since the call comes as it was made.
+// planNode is planGateway for a node. It applies the rules of package pathenv for both
+// the caller and the node, since the call arrives unchanged.
 func (c *Config) planNode(ctx context.Context, cmd corral.Command, login string, p *pathenv.Plan) (warnings []string, err error) {
 	call, warnings, err := pathenv.NodeRequest(pathenv.NodeRequestOptions{Call: cmd.Env, PathPrepend: cmd.PathPrepend, GOOS: runtime.GOOS})
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 )
 
-// Open is [New] with what most programs want where cfg says nothing: StateDir is
-// that of pathenv.ProgramStateDir, and LoginPath asks the account's login shell,
-// once, when the first command is started.
+// Open is [New] with common defaults for unset fields of cfg: StateDir is
+// pathenv.ProgramStateDir, and LoginPath asks the account's login shell, once, when the
+// first command is started.
 func Open(cfg Config) (_ *Executor, err error) {
 	if cfg.StateDir == "" {
 		if cfg.StateDir, err = pathenv.ProgramStateDir(); err != nil {

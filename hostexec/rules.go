@@ -16,8 +16,8 @@ func (c *Config) rules(ctx context.Context) pathenv.Rules {
 	return pathenv.Rules{EnvPath: c.EnvPath, Keep: c.Keep}
 }
 
-// Agents are the processes in a state directory that were begun for an agent (see
-// corral.WithAgent) and whose records are still there, and for which agent.
+// Agents returns the recorded processes of a state directory that were begun for an
+// agent (see corral.WithAgent), as a map from ID to agent.
 func Agents(stateDir string) (map[string]string, error) {
 	agents, err := wardenexec.Agents(logDir(stateDir))
 	if err != nil {

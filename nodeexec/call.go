@@ -12,13 +12,13 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
-// reply is an answer, or that nobody listens.
+// reply is a node's answer, or the server's statement that the node is not subscribed.
 type reply struct {
 	answer fabric.Answer
 	nobody bool
 }
 
-// offer does not block: what does not fit is asked for again.
+// offer does not block: a value that does not fit is dropped and asked for again.
 func offer[T any](ch chan<- T, v T) {
 	select {
 	case ch <- v:
@@ -26,14 +26,13 @@ func offer[T any](ch chan<- T, v T) {
 	}
 }
 
-// waiter is who waits for what a node answers.
+// waiter is a call that waits for a node's answer.
 type waiter struct {
 	peer *peer
-	ch   chan<- reply // nil: nobody
+	ch   chan<- reply // nil: none
 }
 
-// expect makes a number for a request to a node and a channel for what it
-// answers.
+// expect makes the number of a request to a node, and a channel for its replies.
 func (f *Fabric) expect(p *peer) (uint64, <-chan reply) {
 	n, ch := f.calls.Add(1), make(chan reply, 8)
 	f.mu.Lock()
@@ -48,7 +47,7 @@ func (f *Fabric) forget(n uint64) {
 	delete(f.waiting, n)
 }
 
-// unanswered is the error of a request that was not answered.
+// unanswered is the error of a request without an answer.
 type unanswered struct {
 	cause error
 	maybe bool // it may have been acted upon
@@ -62,19 +61,19 @@ var (
 	errRestarted = errors.New("the node's program was restarted")
 )
 
-// request is something to ask a node.
+// request is an operation to ask of a node.
 type request struct {
 	op   fabric.Op
 	id   string
 	body []byte
-	// once: acting upon it twice is not the same as once.
+	// once: a second execution would have another effect.
 	once bool
-	// patience is for how long nothing may be heard of the node. 0: forever.
+	// patience bounds the silence of the node. 0: no bound.
 	patience time.Duration
 }
 
-// sealed is a request as it is sent: the same bytes as often as need be, which
-// the node acts upon once.
+// sealed is a signed request. It is sent as the same bytes as often as needed, and the
+// node acts upon it once.
 type sealed struct {
 	boot     string
 	epoch    uint64
@@ -102,14 +101,14 @@ func (f *Fabric) seal(p *peer, boot string, op fabric.Op, id string, body []byte
 	return s, err
 }
 
-// send sends a copy. That it cannot be sent now is no error: it is sent again.
+// send sends a copy. A failure is no error: it is sent again.
 func (f *Fabric) send(p *peer, s *sealed) {
 	for i, m := range s.messages {
 		msg := nats.Msg{Subject: fabric.RequestSubject(p.id), Data: m}
 		switch {
 		case i > 0:
 			msg.Subject = fabric.PartSubject(p.id)
-		case s.replies != nil: // so that the server says at once if nobody listens
+		case s.replies != nil: // so the server says at once if the node is not subscribed
 			msg.Reply = fabric.ToGateway(f.life, p.id, fabric.KindAnswer, s.seq)
 		}
 		if f.conn.PublishMsg(&msg) != nil {
@@ -121,18 +120,17 @@ func (f *Fabric) send(p *peer, s *sealed) {
 	}
 }
 
-// The time after which a request is sent again, while nothing happens that
-// would be a reason to.
+// The time after which a request is sent again without any other reason.
 const (
 	firstResend = 500 * time.Millisecond
 	lastResend  = 5 * time.Second
 )
 
-// maxRenewed is how often a request is made anew since the node does not know its
-// epoch.
+// maxRenewed bounds how often a request is signed anew because the node does not know
+// its epoch.
 const maxRenewed = 3
 
-// call asks a node until it answers. The error is an unanswered, or why it
+// call asks a node until it answers. The error is an unanswered, or says why the node
 // cannot be asked.
 func (f *Fabric) call(ctx context.Context, p *peer, r request) (fabric.Answer, error) {
 	if err := ctx.Err(); err != nil {
@@ -157,9 +155,9 @@ func (f *Fabric) call(ctx context.Context, p *peer, r request) (fabric.Answer, e
 	}
 }
 
-// A call is a request until it is answered. Either nothing of it is on its way (sent is
-// nil), since no life of the node is known, or another message is needed than the last
-// one; or copies of one message may be at the node.
+// A call is a request until it is answered. If sent is nil, no copy is on its way: no
+// life of the node is known, or a new message is needed. Otherwise copies of one
+// message may be at the node.
 type call struct {
 	f *Fabric
 	p *peer
@@ -171,13 +169,13 @@ type call struct {
 	renewed int  // how often the node did not know the epoch
 }
 
-// step is what a call does after what happened.
+// step is the next step of a call.
 type step int
 
 const (
-	stepWait step = iota // waits on
-	stepSend             // sends, what is prepared anew if need be
-	stepOver             // has its answer, or the error
+	stepWait step = iota // wait on
+	stepSend             // send, after preparing a new message if needed
+	stepOver             // it has its answer or its error
 )
 
 func (c *call) drop() {
@@ -187,13 +185,13 @@ func (c *call) drop() {
 	}
 }
 
-// unanswered is the end of a call for which no answer is to be waited.
+// unanswered ends a call that will get no answer.
 func (c *call) unanswered(cause error) (fabric.Answer, step, error) {
 	return fabric.Answer{}, stepOver, &unanswered{cause, c.maybe || c.sent != nil && c.sent.copies > 0}
 }
 
-// prepare has a message for this life of the node, if there is one. What was sent to
-// the last life, or too long ago, has been acted upon by now, or never will be.
+// prepare makes a message for this life of the node, if needed. A message to the last
+// life, or an expired one, has been acted upon by now, or never will be.
 func (c *call) prepare(boot string) (fabric.Answer, step, error) {
 	if s := c.sent; s != nil && (s.boot != boot || time.Now().After(s.until)) {
 		if a, answered := s.drain(); answered {
@@ -219,7 +217,7 @@ func (c *call) prepare(boot string) (fabric.Answer, step, error) {
 	return fabric.Answer{}, stepSend, nil
 }
 
-// wait waits until the call is over, or has to send again.
+// wait waits until the call is over or has to send again.
 func (c *call) wait(ctx context.Context, changed <-chan struct{}, resend <-chan time.Time) (fabric.Answer, step, error) {
 	var replies <-chan reply
 	if c.sent != nil {
@@ -228,7 +226,7 @@ func (c *call) wait(ctx context.Context, changed <-chan struct{}, resend <-chan 
 	for {
 		select {
 		case got := <-replies:
-			if a, next, err := c.take(got); next != stepWait {
+			if a, next, err := c.evaluate(got); next != stepWait {
 				return a, next, err
 			}
 		case <-changed:
@@ -249,11 +247,11 @@ func (c *call) wait(ctx context.Context, changed <-chan struct{}, resend <-chan 
 	}
 }
 
-// take is what a reply means.
-func (c *call) take(got reply) (fabric.Answer, step, error) {
+// evaluate decides about the next step after a reply.
+func (c *call) evaluate(got reply) (fabric.Answer, step, error) {
 	s, refused := c.sent, got.answer.Refused
 	switch {
-	case got.nobody: // it is sent again when the node is back, or by and by
+	case got.nobody: // it is sent again when the node is back, or after a while
 		s.copies = max(s.copies-1, 0)
 		return fabric.Answer{}, stepWait, nil
 	case refused == "":
@@ -265,21 +263,21 @@ func (c *call) take(got reply) (fabric.Answer, step, error) {
 	switch refused {
 	case fabric.RefusedReplay:
 		c.maybe = true
-		s.until = time.Time{} // another is needed
+		s.until = time.Time{} // a new message is needed
 	case fabric.RefusedEpoch:
 		s.until = time.Time{}
 		switch c.renewed++; {
-		case c.renewed == 1: // at once, which does no good if it says so every time
+		case c.renewed == 1: // at once; but not each time, if the node keeps saying so
 			return fabric.Answer{}, stepSend, nil
 		case c.renewed > maxRenewed:
 			return fabric.Answer{}, stepOver, refusal(got.answer)
 		}
 	}
-	return fabric.Answer{}, stepWait, nil // a change of the node's state tells of the new life
+	return fabric.Answer{}, stepWait, nil // a change of the node's state announces its new life
 }
 
-// drain looks at the replies that have arrived, for an answer, and for what
-// was surely not acted upon.
+// drain reads the replies that have arrived. It finds an answer, and removes copies
+// that were surely not acted upon.
 func (s *sealed) drain() (a fabric.Answer, answered bool) {
 	for {
 		select {
@@ -296,7 +294,7 @@ func (s *sealed) drain() (a fabric.Answer, answered bool) {
 	}
 }
 
-// refused says whether a request that was refused is worth repeating.
+// refused reports whether a refused request is worth repeating.
 func (s *sealed) refused(a fabric.Answer, maybe, once bool) (repeat bool, err error) {
 	if a.Refused == fabric.RefusedReplay {
 		if once {
@@ -317,7 +315,7 @@ func (s *sealed) refused(a fabric.Answer, maybe, once bool) (repeat bool, err er
 	return false, err
 }
 
-// refusal is the error of a request that was refused for good.
+// refusal is the error of a finally refused request.
 func refusal(a fabric.Answer) error {
 	if a.Error != nil {
 		return fabric.DecodeError(a.Error)
@@ -325,7 +323,7 @@ func refusal(a fabric.Answer) error {
 	return corral.Errorf(corral.ErrUnavailable, "", "the node refuses the request: %s", a.Refused)
 }
 
-// ask is call for what has the same effect twice.
+// ask is call for operations that have the same effect twice.
 func (n *link) ask(ctx context.Context, op fabric.Op, id string, body []byte, patience time.Duration) (fabric.Answer, error) {
 	a, err := n.f.call(ctx, n.peer, request{op: op, id: id, body: body, patience: patience})
 	if u := (*unanswered)(nil); errors.As(err, &u) {

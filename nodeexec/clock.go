@@ -7,16 +7,15 @@ import (
 )
 
 const (
-	// clockSlack is how far apart two clocks are that are taken to be the same,
-	// and two measures of how far they are: a hello takes a while to arrive.
+	// clockSlack is the tolerance for two clocks, and for two measurements of their
+	// difference: a hello takes a while to arrive.
 	clockSlack = 2 * time.Second
-	// mostAhead bounds what is believed of a clock: further away, every time is
-	// nonsense, and so is the difference of two.
+	// mostAhead bounds a credible clock difference. Beyond it, times make no sense.
 	mostAhead = 100 * 365 * 24 * time.Hour
 )
 
-// tunedLocked takes notice of what time it is on the node. Small changes are none:
-// the times of a process do not jump about.
+// tunedLocked notes the time on the node. It ignores small changes, so that the times
+// of a process stay the same.
 func (p *peer) tunedLocked(clock int64, now time.Time) {
 	if clock == 0 {
 		return
@@ -31,8 +30,8 @@ func (p *peer) tunedLocked(clock int64, now time.Time) {
 	}
 }
 
-// here are times of the node by the clock of this machine: a program that looks at them
-// compares them with it.
+// here converts times of the node to the clock of this machine, since callers compare
+// them with it.
 func (p *peer) here(times ...*time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

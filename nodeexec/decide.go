@@ -7,11 +7,10 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
-// Decide asks a node, chosen as Select does, what it would do with a command of
-// an agent: the id and the full name of the node, and its answer as JSON, which
-// package policy/guard makes and reads. The answer is what the node claims.
-// Nothing is started. The error is errors.ErrUnsupported for a node without a
-// policy of its own.
+// Decide asks a node, chosen as Select does, for its decision on a command of an agent.
+// It returns the id and the full name of the node, and its answer as JSON, which
+// package policy/guard makes and reads. The answer is the node's claim. Nothing is
+// started. The error is errors.ErrUnsupported for a node without a policy of its own.
 func (f *Fabric) Decide(ctx context.Context, node, agent string, cmd corral.Command) (id, name string, decision []byte, err error) {
 	x, name, err := f.Select(ctx, node)
 	if err != nil {

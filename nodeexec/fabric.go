@@ -15,7 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
-// DefaultPatience is for how long a node may be away before calls give up.
+// DefaultPatience is how long a node may be away before calls give up.
 const DefaultPatience = 30 * time.Second
 
 // Config of a Fabric. Conn, Key and Paired are required.
@@ -23,18 +23,16 @@ type Config struct {
 	// Conn is the connection to the message server. The caller closes it,
 	// after the Fabric.
 	Conn *nats.Conn
-	// Key signs what nodes are asked. They know its public half since they
-	// were paired.
+	// Key signs the requests to nodes. They know its public half from their pairing.
 	Key nkeys.KeyPair
-	// Paired lists the nodes there are. It is called often, and returns the
-	// same slice as long as they are the same; one that it has returned does
-	// not change.
+	// Paired lists the paired nodes. It is called often. It returns the same slice as
+	// long as the nodes are the same, and never modifies a returned slice.
 	Paired func() []Paired
-	// Asking is how many machines wait to be approved, for the error of a gateway
-	// that has no node. Nil: that is not known.
+	// Asking counts the machines that wait for approval, for the error of a gateway
+	// without nodes. Nil: unknown.
 	Asking func() int
 
-	// Patience is for how long a node may be away. 0: DefaultPatience.
+	// Patience is how long a node may be away. 0: DefaultPatience.
 	Patience time.Duration
 	Log      *slog.Logger
 }
@@ -43,14 +41,15 @@ type Config struct {
 type Paired struct {
 	ID   string
 	Name string // for people; may be empty
-	// Addresses are those that it is known under. What a node merely says of
-	// itself does not belong here: it could take another's place.
+	// Addresses are the verified addresses of the node. The node's own claims do not
+	// belong here: it could take another node's place.
 	Addresses []string
-	// Labels say which pools it belongs to. They are the operator's.
+	// Labels say which pools it belongs to. The operator sets them.
 	Labels map[string]string
 }
 
-// memory of a Fabric, in bytes, for output that was granted and not yet read.
+// poolBytes is the memory of a Fabric, in bytes, for output that was granted and not
+// yet read.
 const poolBytes = 32 << 20
 
 // A Fabric is the nodes of a gateway. Every method may be called from any
@@ -64,7 +63,7 @@ type Fabric struct {
 	log      *slog.Logger
 	warns    warns
 
-	life  string // where nodes answer to
+	life  string // names the subjects for answers
 	calls atomic.Uint64
 	bulks atomic.Uint64
 	ids   atomic.Uint64 // of readers and writes
@@ -109,10 +108,10 @@ func New(cfg Config) (*Fabric, error) {
 		subject string
 		handle  nats.MsgHandler
 	}{{fabric.GatewaySubjects(f.life), f.receive}, {fabric.AllHellos, f.hello}} {
-		// More than what was granted never comes from honest nodes.
+		// Honest nodes never send more than they were granted.
 		l, err := fabric.Listen(f.conn, s.subject, 256<<10, 2*poolBytes, s.handle)
 		if err != nil {
-			_ = f.Close() // what there is of it
+			_ = f.Close() // closes the listeners so far
 			return nil, corral.Errorf(corral.ErrUnavailable, "look at the log of the message server", "cannot listen to nodes: %w", err)
 		}
 		f.ears = append(f.ears, l)
@@ -124,7 +123,7 @@ func New(cfg Config) (*Fabric, error) {
 			select {
 			case <-f.ctx.Done():
 				return
-			case <-status: // what was on its way may be lost
+			case <-status: // messages on their way may be lost
 				for _, p := range f.known() {
 					p.reconnected()
 				}
@@ -134,7 +133,7 @@ func New(cfg Config) (*Fabric, error) {
 	return f, nil
 }
 
-// Close lets go of the nodes. Commands go on.
+// Close releases the nodes. Commands go on.
 func (f *Fabric) Close() error {
 	f.mu.Lock()
 	f.cancel() // nothing new is owned from here on
@@ -157,7 +156,7 @@ func (f *Fabric) known() []*peer {
 	return list
 }
 
-// peer is what is known of a node that is paired.
+// peer returns the state of a paired node.
 func (f *Fabric) peer(id string) *peer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +168,7 @@ func (f *Fabric) peer(id string) *peer {
 	return p
 }
 
-// receive gets all that nodes say to this life of the gateway. It never blocks.
+// receive handles all messages from nodes to this life of the gateway. It never blocks.
 func (f *Fabric) receive(m *nats.Msg) {
 	node, kind, n, ok := fabric.ParseToGateway(f.life, m.Subject)
 	if !ok {
@@ -184,7 +183,7 @@ func (f *Fabric) receive(m *nats.Msg) {
 		f.warn("refused a message of a node that was not asked anything", "node", node)
 		return
 	}
-	// What is over is answered now and then: requests are sent more than once.
+	// Late answers are normal: requests are sent more than once.
 	var known, awaited, others bool
 	switch kind {
 	case fabric.KindAnswer:
@@ -226,7 +225,7 @@ func (f *Fabric) receive(m *nats.Msg) {
 		if a.Refused == fabric.RefusedEpoch {
 			p.newEpoch(a.Boot, a.Epoch)
 		}
-		if w.ch != nil { // before the waiter looks at it because of the new life
+		if w.ch != nil { // before the waiter reacts to the new life
 			offer(w.ch, reply{answer: a})
 		}
 		if a.Refused == fabric.RefusedBoot {
@@ -269,7 +268,7 @@ func (f *Fabric) hello(m *nats.Msg) {
 		f.warn("refused a node's hello that cannot be read", "node", node, "error", err)
 		return
 	}
-	p.greet(h)
+	p.storeHello(h)
 }
 
 func (f *Fabric) isPaired(id string) bool {
@@ -277,13 +276,13 @@ func (f *Fabric) isPaired(id string) bool {
 	return ok
 }
 
-// maxSeen bounds how many processes are remembered to be on some node.
+// maxSeen bounds the processes whose node is remembered.
 const maxSeen = 4096
 
 func (f *Fabric) remember(process, node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for id := range f.seen { // any will do: it only saves asking all nodes
+	for id := range f.seen { // drop any: an entry only saves asking all nodes
 		if len(f.seen) < maxSeen {
 			break
 		}

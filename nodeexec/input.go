@@ -9,7 +9,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
-// input is a Write on its way.
+// input is a Write under way.
 type input struct {
 	p     *process
 	n     uint64
@@ -18,18 +18,17 @@ type input struct {
 
 	data  []byte
 	open  *sealed // the first piece, which begins the write
-	boot  string  // the life that open is for; empty: it is to be sealed
+	boot  string  // the life that open is for; empty: seal it again
 	begun bool    // the node has it
 	sent  int64
 	limit int64
 	done  int64
 
-	hurried  bool // it was sealed again at once, which is done but once
+	hurried  bool // it was already sealed again at once, which is done only once
 	aborting bool
 }
 
-// abortLimit is how long Write waits, after its context has ended, to be told
-// how much was handed over.
+// abortLimit is how long Write waits for the node's report after its context has ended.
 const abortLimit = 5 * time.Second
 
 func (in *input) receive(a fabric.InputAck) { offer(in.acks, a) }
@@ -49,8 +48,8 @@ func (p *process) Write(ctx context.Context, data []byte) (int, error) {
 	}
 }
 
-// write is one write as the node sees it. It is to be made again, for the
-// rest, if the node's program ended in between and said how far it had come.
+// write is one write from the node's view. again reports that the rest has to be
+// written anew, because the node's program ended in between and reported its progress.
 func (p *process) write(ctx context.Context, data []byte) (n int, again bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, false, err
@@ -75,15 +74,15 @@ func (in *input) unseal() {
 	}
 }
 
-// mayHaveBegun reports whether the node may have it.
+// mayHaveBegun reports whether the node may have the first piece.
 func (in *input) mayHaveBegun() bool {
 	return in.begun || in.open != nil && in.open.copies > 0
 }
 
-// run has the node take the input. Until the node says that it has the first piece
-// (begun), copies of that are sent; then it says how far it has come, and is asked
-// where it says nothing. When ctx ends, it is asked to stop and to say how far it
-// came (aborting), which it has abortLimit for.
+// run sends the input to the node. It repeats the first piece until the node confirms
+// it (begun). Then the node reports its progress, and run asks if a report is missing.
+// When ctx ends, run asks the node to stop and to report how much it handed over
+// (aborting), and waits for abortLimit.
 func (in *input) run(ctx context.Context) (n int, again bool, err error) {
 	start, canceled := time.Now(), ctx.Done()
 	var aborted <-chan time.Time
@@ -137,8 +136,8 @@ func (in *input) run(ctx context.Context) (n int, again bool, err error) {
 	}
 }
 
-// prepare has a first piece for this life of the node, if one is known. What the last
-// life may have is lost.
+// prepare makes a first piece for this life of the node, if one is known. A write that
+// the last life may have begun is lost.
 func (in *input) prepare(boot string) error {
 	if boot == "" || boot == in.boot {
 		return nil
@@ -153,7 +152,7 @@ func (in *input) prepare(boot string) error {
 	return in.seal(boot)
 }
 
-// replies are those to the first piece.
+// replies returns the replies to the first piece.
 func (in *input) replies() <-chan reply {
 	if in.open == nil {
 		return nil
@@ -161,7 +160,7 @@ func (in *input) replies() <-chan reply {
 	return in.open.replies
 }
 
-// note notes how far the node has come.
+// note stores the node's progress.
 func (in *input) note(a fabric.InputAck) {
 	in.begun = true
 	in.done = max(in.done, a.Done)
@@ -171,8 +170,8 @@ func (in *input) note(a fabric.InputAck) {
 	}
 }
 
-// refused reports whether to wait on after a reply to the first piece. The error is
-// that it is refused for good.
+// refused reports whether to wait on after a reply to the first piece. The error says
+// that it is finally refused.
 func (in *input) refused(got reply) (wait bool, err error) {
 	if got.nobody {
 		in.open.copies = max(in.open.copies-1, 0)
@@ -188,19 +187,19 @@ func (in *input) refused(got reply) (wait bool, err error) {
 	if got.answer.Refused != fabric.RefusedEpoch || in.mayHaveBegun() {
 		return true, nil
 	}
-	in.boot = "" // sealed again
+	in.boot = "" // seal it again
 	wait, in.hurried = in.hurried, true
 	return wait, nil
 }
 
-// overdue is what becomes of a write after a while of silence: it goes
-// on, unless nothing is heard of the node.
+// overdue handles a time of silence. The write goes on, unless the whole node is
+// silent.
 func (in *input) overdue(start time.Time) error {
 	if !in.begun && in.open != nil && time.Now().After(in.open.until) {
 		if in.mayHaveBegun() {
 			return in.lost(errAway)
 		}
-		in.boot = "" // sealed again
+		in.boot = "" // seal it again
 	}
 	f, peer := in.p.f, in.p.peer
 	switch {
@@ -212,7 +211,7 @@ func (in *input) overdue(start time.Time) error {
 	return in.p.unavailable(errAway)
 }
 
-// seal makes the first piece, for one life of the node's program.
+// seal signs the first piece for one life of the node's program.
 func (in *input) seal(boot string) (err error) {
 	in.unseal()
 	first := fabric.Input{Write: in.n, Total: in.total, Data: in.data[:min(len(in.data), fabric.MaxInput)]}
@@ -224,7 +223,7 @@ func (in *input) seal(boot string) (err error) {
 	return nil
 }
 
-// ask sends the first piece, or asks how far the node has come.
+// ask sends the first piece, or asks for the progress.
 func (in *input) ask() {
 	switch {
 	case in.aborting:
@@ -236,7 +235,7 @@ func (in *input) ask() {
 	}
 }
 
-// push sends what may be sent.
+// push sends the data that the node has granted.
 func (in *input) push() {
 	for end := min(in.limit, in.total); in.sent < end; {
 		k := min(end-in.sent, fabric.MaxInput)
@@ -249,12 +248,12 @@ func (in *input) bulk(piece fabric.Input) {
 	boot, _ := in.p.peer.state()
 	piece.Write, piece.Total = in.n, in.total
 	s, err := in.p.f.seal(in.p.peer, boot, fabric.OpWrite, in.p.ref(), piece.Append(nil))
-	if err == nil { // else it is as if it had not arrived
+	if err == nil { // else it counts as lost
 		in.p.f.send(in.p.peer, s)
 	}
 }
 
-// ended is what comes of the node's last word.
+// ended evaluates the node's last message about the write.
 func (in *input) ended(ctx context.Context, a fabric.InputAck) (n int, again bool, err error) {
 	n = int(a.Done)
 	if a.Flags&fabric.FlagError == 0 {
@@ -274,7 +273,7 @@ func (in *input) ended(ctx context.Context, a fabric.InputAck) (n int, again boo
 	if in.open == nil || boot != in.open.boot {
 		return n, true, nil
 	}
-	// The node's program ends; the next goes on.
+	// The node's program ends; its next life goes on.
 	limit := time.NewTimer(in.p.f.patience)
 	defer limit.Stop()
 	select {

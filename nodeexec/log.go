@@ -11,16 +11,15 @@ import (
 	"github.com/corral-exec/corral/internal/streams"
 )
 
-// log reads a process's log on its node. Who reads on where the last Read
-// ended reads from one stream that the node keeps filled; who reads here and
-// there asks each time.
+// log reads a process's log on its node. For sequential reads it keeps one stream that
+// the node fills. Each read at another offset is a request of its own.
 type log struct {
 	p *process
 
 	idle    streams.Idle[*stream]
-	flowing atomic.Int32 // streams that go on
+	flowing atomic.Int32 // streams that run
 
-	final atomic.Pointer[corral.LogStat] // what it holds, when it has ended; nil: that has not been told
+	final atomic.Pointer[corral.LogStat] // the final size; nil until it is known
 }
 
 // Stat implements corral.Log.
@@ -79,11 +78,10 @@ func (l *log) Read(ctx context.Context, off int64, buf []byte) (corral.Chunk, er
 	return c, nil
 }
 
-// flows reports whether output comes, or has come, by itself.
+// flows reports whether output comes, or has come, through a stream.
 func (l *log) flows() bool { return l.flowing.Load() > 0 || l.idle.Ended() }
 
-// open makes a stream. Single streams have one chunk, of at most that many
-// bytes.
+// open makes a stream. A single stream has one chunk, of at most most bytes.
 func (l *log) open(off int64, single bool, most int) *stream {
 	s := &stream{log: l, n: l.p.f.ids.Add(1), single: single, expected: off, widest: mostWindow, ready: make(chan struct{}, 1)}
 	s.most = min(most, fabric.MaxData)
@@ -105,7 +103,7 @@ func (l *log) open(off int64, single bool, most int) *stream {
 	return s
 }
 
-// lend takes from what memory there is for output.
+// lend lends up to n bytes of the memory for output.
 func (f *Fabric) lend(n int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

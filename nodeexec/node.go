@@ -10,11 +10,11 @@ import (
 	"github.com/corral-exec/corral/internal/origin"
 )
 
-// startPatience is for how long a node may be away that is asked to start
-// something: long enough to connect again after a cut.
+// startPatience is how long a node may be away when it is asked to start a command:
+// long enough to connect again after a cut.
 const startPatience = 3 * time.Second
 
-// link is a node as it is spoken to.
+// link is a node with its Fabric.
 type link struct {
 	f    *Fabric
 	peer *peer
@@ -24,8 +24,8 @@ type link struct {
 // Node is the Executor of one node.
 type Node struct {
 	link
-	pool  string   // that it was chosen from; empty if it was named
-	tried []string // nodes of the pool, by id, itself at the end
+	pool  string   // from which it was chosen; empty if it was named
+	tried []string // ids of the nodes of the pool that were tried, itself at the end
 }
 
 var _ corral.OneOfMany = (*Node)(nil)
@@ -58,7 +58,7 @@ func (n *Node) Start(ctx context.Context, cmd corral.Command) (corral.Process, e
 	return p, nil
 }
 
-// start has a node start a command. p is to be its process.
+// start asks a node to start a command, and fills in p.
 func (n *Node) start(ctx context.Context, id string, body []byte, p *process) error {
 	patience := min(startPatience, n.f.patience)
 	a, err := n.f.call(ctx, n.peer, request{op: fabric.OpStart, id: id, body: body, once: true, patience: patience})
@@ -78,9 +78,9 @@ func (n *Node) start(ctx context.Context, id string, body []byte, p *process) er
 	return corral.Errorf(corral.ErrUnavailable, "start corral node there, or choose another node", "cannot start anything on node %s: %w", n.name, u.cause)
 }
 
-// startedOrLost finds out what became of a start that was not answered. If the
-// node's program was started again since, the request means nothing to it any
-// more, and a process that it does not know never ran.
+// startedOrLost finds out the result of an unanswered start. If the node's program has
+// restarted since, the request is invalid there, and a process that the node does not
+// know never ran.
 func (n *Node) startedOrLost(ctx context.Context, id string, cause error, p *process) error {
 	if ctx.Err() == nil && n.f.ctx.Err() == nil {
 		a, err := n.ask(ctx, fabric.OpAttach, id, nil, min(startPatience, n.f.patience))
@@ -117,7 +117,7 @@ func (n *Node) newProcess(id string) *process {
 	return p
 }
 
-// is takes what a node says that the process is.
+// is checks and stores a node's description of the process.
 func (p *process) is(id string, a fabric.Answer) error {
 	if a.Info == nil || a.Info.ID != id {
 		return corral.Errorf(corral.ErrLost, "look at the log of the node", "node %s answers about another process than %s", p.name, id)

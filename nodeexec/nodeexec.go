@@ -6,46 +6,47 @@
 // standard input and its exit status are on the node's disk, and are found
 // again after a cut, a restart of this program or of the node's.
 //
-// The package gives the Router its [corral.Nodes]: Select finds the executor
-// of one node, by id, name, address or an unambiguous prefix of its id, and
-// Attach finds a process on whichever node has it. It does not decide whether
-// a command may go to a node (corral.Resolve does), nor what the node allows.
+// The package gives the Router its [corral.Nodes]: Select finds the executor of one
+// node, by id, name, address or an unambiguous prefix of its id, and Attach finds a
+// process on the node that has it. It does not decide whether a command may go to a
+// node (corral.Resolve does), nor what the node allows.
 //
 // # Pools
 //
-// A name that begins with "pool:" stands for all nodes with a label: "pool:gpu"
-// for those with the label pool=gpu, "pool:zone=eu" for those with zone=eu. Of
-// those that can be used, Select draws two and takes the one that is less busy;
-// its executor is a [corral.OneOfMany], so that a Router goes on to another if
-// nothing can have been started on the first. All that Select can answer is in
-// docs/reference/nodes-selection.md.
+// A name that begins with "pool:" stands for all nodes with a label: "pool:gpu" for
+// those with the label pool=gpu, "pool:zone=eu" for those with zone=eu. Select draws
+// two of the usable nodes and takes the less busy one. Its executor is a
+// [corral.OneOfMany], so a Router tries another node if surely nothing was started on
+// the first. All results of Select are listed in docs/reference/nodes-selection.md.
 //
 // # When a node is away
 //
-// What was asked and not answered is asked again, by itself, wherever that is
-// safe: as soon as the node is back, and now and then. A call gives up when
-// its context ends, or when nothing has been heard of the node for
-// [Config].Patience:
+// Unanswered requests are repeated, wherever that is safe: as soon as the node is back,
+// and now and then. A call gives up when its context ends, or when the node has been
+// silent for [Config].Patience:
 //
 //   - Start is ErrUnavailable if the request cannot have arrived, and ErrLost
 //     if it may have: Attach tells, when the node is back.
+//
 //   - Wait does not give up; only its context ends it. A node that is away has
 //     not lost anything.
-//   - Reading, and whatever has the same effect twice, is ErrUnavailable.
-//   - Write, and signals that do not have the same effect twice, are ErrLost if
-//     it is not known whether they arrived. Write says how much surely did.
+//
+//   - Reading, and every operation that has the same effect twice, is ErrUnavailable.
+//
+//   - Write, and signals with another effect the second time, are ErrLost if it is
+//     unknown whether they arrived. Write returns how much surely did.
 //
 // # When a node lies
 //
-// It can lie about its own commands and nothing else: what it says about what
-// another node was asked, about what nobody asked, beyond what it was granted, or
-// in a form that is none, is refused and logged, a few lines a second. What it
-// calls itself names nothing. What it says unasked is bounded for each node, and
-// the rest dropped, with one line a minute: 20 hellos a second, and 1000 messages
-// for readers and calls that are over. What is waited for is not limited.
+// It can lie about its own commands and nothing else. The gateway refuses and logs, a
+// few lines a second, all messages about requests to another node, about requests never
+// made, beyond the granted size, or in a wrong form. A node cannot choose its name by
+// its own claims. Unrequested messages of each node are bounded: 20 hellos a second,
+// and 1000 messages for readers and calls that are over. The rest is dropped, with one
+// log line a minute. Awaited messages are not limited.
 //
-// [Fabric] is the Nodes of a gateway that listens for nodes; [None] that of any
-// other.
+// [Fabric] is the Nodes of a gateway that listens for nodes; [None] is for all other
+// gateways.
 package nodeexec
 
 import (

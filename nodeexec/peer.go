@@ -17,25 +17,25 @@ type peer struct {
 	mu      sync.Mutex
 	told    fabric.Hello
 	greeted bool
-	asked   bool // since this program is connected
-	gone    bool // it left, or nobody listens where it would
+	asked   bool // since this program connected last
+	gone    bool // it left, or is not subscribed
 	heard   time.Time
-	turned  int // times that it was another life or connection, since turning
+	turned  int // new lives or connections since turning
 	turning time.Time
 	begun   int           // starts that it answered since its last hello
 	begins  int           // starts that it has yet to answer
-	changed chan struct{} // closed when what was on its way may be lost
+	changed chan struct{} // closed when messages on their way may be lost
 	ahead   time.Duration // of this machine's clock before the node's
 }
 
-// A node may be another life of its program, or another connection, maxTurns
-// times in turnsTime: each time whatever waits for it is asked again.
+// A node may announce a new life of its program, or a new connection, at most maxTurns
+// times in turnsTime, since each time all waiting requests are repeated.
 const (
 	maxTurns  = 100
 	turnsTime = 10 * time.Second
 )
 
-// askLimit is how long a node has to answer whether it is there.
+// askLimit bounds the wait for a node's answer whether it is online.
 const askLimit = time.Second
 
 func (p *peer) change() {
@@ -43,7 +43,8 @@ func (p *peer) change() {
 	p.changed = make(chan struct{})
 }
 
-// turnLocked counts another life or connection, and reports whether it counts.
+// turnLocked counts a new life or connection, and reports whether it is within the
+// limit.
 func (p *peer) turnLocked() bool {
 	if now := time.Now(); now.Sub(p.turning) > turnsTime {
 		p.turned, p.turning = 0, now
@@ -55,8 +56,8 @@ func (p *peer) turnLocked() bool {
 	return p.turned <= maxTurns
 }
 
-// greet takes a hello.
-func (p *peer) greet(h fabric.Hello) {
+// storeHello stores a hello.
+func (p *peer) storeHello(h fabric.Hello) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	news := !p.greeted || p.gone || p.told.Boot != h.Boot || p.told.Link != h.Link
@@ -71,7 +72,7 @@ func (p *peer) greet(h fabric.Hello) {
 	}
 }
 
-// rebooted takes notice that the node's program was started again, in which epoch.
+// rebooted notes that the node's program has restarted, and its epoch.
 func (p *peer) rebooted(boot string, epoch uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +82,7 @@ func (p *peer) rebooted(boot string, epoch uint64) {
 	}
 }
 
-// epochOf is the epoch of a life of the node's program, or 0 if it is not known.
+// epochOf returns the epoch of a life of the node's program, or 0 if unknown.
 func (p *peer) epochOf(boot string) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +92,7 @@ func (p *peer) epochOf(boot string) uint64 {
 	return p.told.Epoch
 }
 
-// newEpoch takes notice of the epoch that a refusal names.
+// newEpoch stores the epoch of a refusal.
 func (p *peer) newEpoch(boot string, epoch uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,13 +110,13 @@ func (p *peer) heardOf() {
 func (p *peer) away() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// It may be on its way back: callers ask again, which the
-	// server answers at once.
+	// It may be on its way back: callers ask again, and the server answers that at
+	// once.
 	p.gone, p.asked = true, false
 }
 
-// silent reports whether nothing was heard for that long, since a moment at
-// which it was asked something. Then it is away until it says something.
+// silent reports whether the node was silent for longer than patience since a request.
+// Then it counts as away until it sends something.
 func (p *peer) silent(since time.Time, patience time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +127,7 @@ func (p *peer) silent(since time.Time, patience time.Duration) bool {
 	return true
 }
 
-// reconnected: it is this program that was away.
+// reconnected notes that this program's own connection was lost.
 func (p *peer) reconnected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,8 +135,8 @@ func (p *peer) reconnected() {
 	p.change()
 }
 
-// state is the life of the node's program, empty if it is not known, and what
-// is closed when that changes, or when what was on its way may be lost.
+// state returns the life of the node's program, empty if unknown, and a channel. The
+// channel is closed when the life changes, or when messages on their way may be lost.
 func (p *peer) state() (boot string, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,8 +149,8 @@ func (p *peer) about() (h fabric.Hello, heard time.Time, online bool) {
 	return p.told, p.heard, p.onlineLocked()
 }
 
-// load is how busy it is, by what it said last and what it was given since: a
-// burst of starts is over before the next hello.
+// load estimates the node's load from its last hello and the starts since: a burst of
+// starts is over before the next hello.
 func (p *peer) load() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +176,7 @@ func (p *peer) onlineLocked() bool {
 	return p.greeted && !p.gone && time.Since(p.heard) <= p.told.Interval()*5/2
 }
 
-// quiet is for how long nothing was heard, since a moment.
+// quiet returns how long the node has been silent, counted from since at the earliest.
 func (p *peer) quiet(since time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,7 +190,7 @@ func (p *peer) quietLocked(since time.Time) time.Duration {
 	return time.Since(since)
 }
 
-// online reports whether the node is there. One that was never asked is asked.
+// online reports whether the node is online. It asks a node that was never asked.
 func (p *peer) online(ctx context.Context) bool {
 	p.mu.Lock()
 	online, asked, changed := p.onlineLocked(), p.asked, p.changed
@@ -213,7 +214,7 @@ func (p *peer) online(ctx context.Context) bool {
 	}
 	if err != nil || ctx.Err() != nil {
 		p.mu.Lock()
-		p.asked = false // it was not told
+		p.asked = false // the question was not sent
 		p.mu.Unlock()
 	}
 	_, _, online = p.about()

@@ -11,16 +11,16 @@ import (
 // poolPrefix begins the name of a pool. No node's name or id has a colon.
 const poolPrefix = "pool:"
 
-// defaultLabel is the key of the label that a pool's name is the value of.
+// defaultLabel is the label's key in the short form pool:VALUE.
 const defaultLabel = "pool"
 
-// mostTried bounds the nodes of a pool that are tried for one command: each
-// that is silent costs startPatience.
+// mostTried bounds the nodes of a pool that are tried for one command: each silent node
+// costs startPatience.
 const mostTried = 3
 
 func isPool(name string) bool { return strings.HasPrefix(name, poolPrefix) }
 
-// parsePool is the label that the nodes of a pool have.
+// parsePool returns the label of a pool's nodes.
 func parsePool(name string) (key, value string, err error) {
 	label := strings.TrimPrefix(name, poolPrefix)
 	key, value, found := strings.Cut(label, "=")
@@ -44,7 +44,7 @@ func (n *Node) Next(ctx context.Context) (corral.Executor, string, error) {
 	return n.f.selectNode(ctx, n.pool, n.tried)
 }
 
-// pickMember finds a node of a pool that was not tried yet.
+// pickMember chooses a node of a pool that was not tried yet.
 func pickMember(all []candidate, name string, tried []string, draw func(n int) int) (candidate, error) {
 	key, value, err := parsePool(name)
 	if err != nil {
@@ -70,15 +70,15 @@ func pickMember(all []candidate, name string, tried []string, draw func(n int) i
 	return lessLoaded(counting, draw), nil
 }
 
-// in reports whether the node is in the pool of a label.
+// in reports whether the node has the label of a pool.
 func (c candidate) in(key, value string) bool {
 	v, has := c.Labels[key]
 	return has && v == value
 }
 
-// lessLoaded draws two of the nodes and takes the one that is less busy. Who
-// always took the least busy of all would send everything that comes between
-// two hellos to one node, and so would every other gateway.
+// lessLoaded draws two of the nodes and returns the less busy one. To take the least
+// busy of all would send every command between two hellos to one node, and other
+// gateways would do the same.
 func lessLoaded(list []candidate, draw func(n int) int) candidate {
 	i := draw(len(list))
 	if len(list) == 1 {

@@ -93,7 +93,7 @@ func begunAt(t *rapid.T, cpus []int, commands int) []int {
 	at := map[string]int{}
 	for i, n := range cpus {
 		p := &peer{id: fmt.Sprintf("n%02d", i), changed: make(chan struct{})}
-		p.greet(fabric.Hello{Min: 1, Max: 1, Boot: "a", Load: fabric.Load{CPUs: n}})
+		p.storeHello(fabric.Hello{Min: 1, Max: 1, Boot: "a", Load: fabric.Load{CPUs: n}})
 		all = append(all, candidate{Paired: Paired{ID: p.id, Labels: map[string]string{"pool": "gpu"}}, peer: p, online: true})
 		at[p.id] = i
 	}

@@ -21,16 +21,16 @@ type process struct {
 
 	started int64 // by the node's clock, Unix ns; 0: not known
 
-	noStdin bool // it was started without, which is not known of all
+	noStdin bool // it was started without input; false if unknown
 
 	ended sync.Once
 	known chan struct{} // closed when exit is
 	exit  corral.Exit
 
-	removed atomic.Bool // by this handle: the ID may be another's by now
+	removed atomic.Bool // by this handle: the ID may belong to another process by now
 }
 
-// ref says to the node which process is meant: the ID may be another's by now.
+// ref identifies the process to the node: the ID may belong to another process by now.
 func (p *process) ref() string {
 	return fabric.Ref{ID: p.info.ID, Started: p.started}.String()
 }
@@ -39,7 +39,7 @@ func (p *process) gone() error {
 	return corral.Errorf(corral.ErrEnded, "", "process %s was removed", p.info.ID)
 }
 
-// exited takes how the process ended, which comes with the end of its output.
+// exited stores how the process ended; the end of the output brings it.
 func (p *process) exited(e corral.Exit) {
 	p.ended.Do(func() {
 		p.exit = p.peer.exitHere(e)
@@ -54,11 +54,10 @@ func (p *process) Origin() *origin.Origin { return p.info.Origin }
 
 func (p *process) Log() corral.Log { return &p.log }
 
-// waitFirst is how long Wait hopes for the end of the output, while that comes
-// by itself, before it asks.
+// waitFirst is how long Wait waits for the end of a running stream before it asks.
 const waitFirst = 100 * time.Millisecond
 
-// Wait implements corral.Process. A node that is away ends no Wait.
+// Wait implements corral.Process. It goes on while the node is away.
 func (p *process) Wait(ctx context.Context) (corral.Exit, error) {
 	if p.removed.Load() {
 		select {

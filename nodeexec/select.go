@@ -21,20 +21,20 @@ const (
 	nameHint = "name one of them: node=ID, or tools.exec.node; or a pool of them: node=pool:NAME"
 )
 
-// A Status is what is known of a node.
+// A Status is the known state of a node.
 type Status struct {
 	Paired
 	Online bool
 	Heard  time.Time // zero if never
-	// Misfit says why this gateway cannot speak with it, if it is online.
+	// Misfit says why this gateway cannot use it although it is online.
 	Misfit error
-	// What the node says of itself.
+	// The node's description of itself.
 	Program, OS, Arch, Host string
 	Features                []string
 	Load                    fabric.Load
 }
 
-// List is the nodes that are paired, by id.
+// List returns the paired nodes, by id.
 func (f *Fabric) List(ctx context.Context) []Status {
 	var list []Status
 	for _, c := range f.candidates(ctx, nil) {
@@ -48,29 +48,28 @@ func (f *Fabric) List(ctx context.Context) []Status {
 	return list
 }
 
-// candidate is a paired node and what it is called: by its name, if no other
-// is.
+// candidate is a paired node with its full name: its name, if that is unique.
 type candidate struct {
 	Paired
 	full   string
 	peer   *peer
 	online bool
-	misfit error // why it cannot be spoken to although it is online
+	misfit error // why it cannot be used although it is online
 }
 
-// counts reports whether the node can be used. One that cannot is never taken
-// for another's rival.
+// counts reports whether the node can be used. A node that cannot be used never makes a
+// name ambiguous.
 func (c candidate) counts() bool { return c.online && c.misfit == nil }
 
-// roster is the nodes that are paired, as long as these are the same.
+// roster is the list of paired nodes, prepared for lookups until the list changes.
 type roster struct {
 	of    []Paired
-	all   []candidate         // by id; of each what does not change
-	exact map[string][]string // ids by what names a node exactly: its id, or its name
+	all   []candidate         // by id; the fixed parts of each
+	exact map[string][]string // ids by exact name: an id or a node's name
 	byID  map[string]int      // in all
 }
 
-// roster is who is paired now.
+// roster returns the roster of the nodes that are paired now.
 func (f *Fabric) roster() *roster {
 	paired := f.paired()
 	if r := f.listed.Load(); r != nil && len(r.of) == len(paired) && (len(paired) == 0 || &r.of[0] == &paired[0]) {
@@ -79,7 +78,7 @@ func (f *Fabric) roster() *roster {
 	r := &roster{of: paired, exact: make(map[string][]string, 2*len(paired)), byID: make(map[string]int, len(paired))}
 	for _, p := range paired {
 		if fabric.ValidateNodeID(p.ID) != nil {
-			continue // the registry's mistake; it could not be spoken to
+			continue // an invalid id in the registry; no subject could reach it
 		}
 		r.exact[p.ID] = append(r.exact[p.ID], p.ID)
 		if p.Name != p.ID && p.Name != "" {
@@ -100,8 +99,8 @@ func (f *Fabric) roster() *roster {
 	return r
 }
 
-// named are those that a name can mean: if there are some of which it is the id
-// or the name, these alone, and else all, for any may be meant.
+// named returns the nodes that a name can mean: the nodes with exactly that id or name
+// if there are any, else all.
 func (r *roster) named(name string) []candidate {
 	var list []candidate
 	for _, id := range r.exact[name] {
@@ -113,13 +112,13 @@ func (r *roster) named(name string) []candidate {
 	return list
 }
 
-// candidates are the paired nodes by id, as they are now. Those that matter are
-// asked whether they are there, unless that is known; nil: all of them.
+// candidates returns the paired nodes by id, with their present state. It asks nodes
+// whose state is unknown, but only those that matter; nil: all.
 func (f *Fabric) candidates(ctx context.Context, matters func(candidate) bool) []candidate {
 	return f.present(ctx, slices.Clone(f.roster().all), matters)
 }
 
-// present completes what is known of candidates.
+// present fills in the present state of candidates.
 func (f *Fabric) present(ctx context.Context, list []candidate, matters func(candidate) bool) []candidate {
 	var asking sync.WaitGroup
 	for i := range list {
@@ -138,13 +137,13 @@ func (f *Fabric) present(ctx context.Context, list []candidate, matters func(can
 	return list
 }
 
-// Select implements corral.Nodes. Nodes that are offline do not count, nor do
-// those that speak another version of the protocol.
+// Select implements corral.Nodes. It ignores nodes that are offline or speak another
+// version of the protocol.
 func (f *Fabric) Select(ctx context.Context, name string) (corral.Executor, string, error) {
 	return f.selectNode(ctx, name, nil)
 }
 
-// selectNode is Select, but for nodes of a pool that were tried.
+// selectNode is Select, but skips the tried nodes of a pool.
 func (f *Fabric) selectNode(ctx context.Context, name string, tried []string) (corral.Executor, string, error) {
 	all := f.present(ctx, f.roster().named(name), func(c candidate) bool { return couldBe(c, name) })
 	if err := ctx.Err(); err != nil {
@@ -161,8 +160,8 @@ func (f *Fabric) selectNode(ctx context.Context, name string, tried []string) (c
 	return n, c.full, nil
 }
 
-// mindful is the error of a command for which there is no node: if machines ask to
-// be nodes, that is what to look at first.
+// mindful extends the error of a command without a node: if machines ask to be nodes,
+// the user should look at them first.
 func (f *Fabric) mindful(err error, none bool) error {
 	if !none || f.asking == nil || !errors.Is(err, corral.ErrNoNode) {
 		return err
@@ -177,8 +176,8 @@ func (f *Fabric) mindful(err error, none bool) error {
 	return corral.Errorf(corral.ErrUnavailable, "corral nodes pending shows them; corral nodes approve CODE makes one a node", "%w; %d machines ask to be nodes", err, n)
 }
 
-// pick finds the node that a command goes to which names one so. The table in
-// docs/reference/nodes-selection.md is all it knows.
+// pick chooses the node for a command that names it so. The table in
+// docs/reference/nodes-selection.md is its whole specification.
 func pick(all []candidate, name string, tried []string, draw func(n int) int) (candidate, error) {
 	if isPool(name) {
 		return pickMember(all, name, tried, draw)
@@ -186,15 +185,15 @@ func pick(all []candidate, name string, tried []string, draw func(n int) int) (c
 	return choose(all, name)
 }
 
-// ways are how a name can mean a node, the first first.
+// ways are the ways in which a name can mean a node, the first one first.
 var ways = []func(c candidate, name string) bool{
 	func(c candidate, name string) bool { return name == "" || c.ID == name || c.Name == name },
 	func(c candidate, name string) bool { return hasAddress(c.Addresses, name) },
 	func(c candidate, name string) bool { return strings.HasPrefix(c.ID, name) },
 }
 
-// couldBe reports whether a name can mean that node. Others are not asked whether
-// they are there: there may be hundreds that are away.
+// couldBe reports whether a name can mean that node. Only such nodes are asked whether
+// they are online: there may be hundreds that are offline.
 func couldBe(c candidate, name string) bool {
 	if isPool(name) {
 		key, value, err := parsePool(name)
@@ -203,9 +202,9 @@ func couldBe(c candidate, name string) bool {
 	return slices.ContainsFunc(ways, func(fits func(candidate, string) bool) bool { return fits(c, name) })
 }
 
-// choose finds the one node that a name means. A name, an id or an address
-// that fits exactly goes before the prefix of an id, also if that node is
-// offline: else a command would go to another machine than the one named.
+// choose finds the one node that a name means. An exact name, id or address goes before
+// the prefix of an id, even if that node is offline: otherwise a command could go to
+// another machine than the named one.
 func choose(all []candidate, name string) (candidate, error) {
 	for _, fits := range ways {
 		meant := filter(all, func(c candidate) bool { return fits(c, name) })
@@ -225,7 +224,7 @@ func choose(all []candidate, name string) (candidate, error) {
 	return candidate{}, unknown(all, name, "no node answers to "+quote(name), "name one of them, or pair this one", candidate.called)
 }
 
-// useless says why none of the nodes that a name means can be used.
+// useless explains why none of the nodes with a name can be used.
 func useless(name string, meant []candidate) error {
 	offline := func(c candidate) bool { return !c.online }
 	hint := "start corral node there"
@@ -244,7 +243,7 @@ func useless(name string, meant []candidate) error {
 	return corral.Errorf(corral.ErrUnavailable, hint, "no node can be used: %s", describe(meant))
 }
 
-// unknown is the error of a name that means none of all nodes.
+// unknown returns the error for a name that no node has.
 func unknown(all []candidate, name, text, hint string, say func(candidate) string) error {
 	var err *corral.Error
 	switch {
@@ -268,7 +267,7 @@ func filter(list []candidate, keep func(candidate) bool) (kept []candidate) {
 	return kept
 }
 
-// quote is the beginning of a name that a caller used for a node.
+// quote quotes the beginning of a caller's name for a node.
 func quote(name string) string {
 	const most = 200
 	if len(name) > most {
@@ -285,10 +284,10 @@ func hasAddress(addresses []string, name string) bool {
 	})
 }
 
-// describe lists nodes, for people, and says what is wrong with them.
+// describe lists nodes for people, with their faults.
 func describe(list []candidate) string { return listed(list, candidate.String) }
 
-// listed lists nodes, so many as one can read.
+// listed lists nodes, up to a readable number.
 func listed(list []candidate, say func(candidate) string) string {
 	const most = 20
 	var b strings.Builder
@@ -305,7 +304,7 @@ func listed(list []candidate, say func(candidate) string) string {
 	return b.String()
 }
 
-// called is a node's id, and its name if that is another.
+// called returns a node's id, and its name if that differs.
 func (c candidate) called() string {
 	if c.Name != "" && c.Name != c.ID {
 		return c.ID + " (" + c.Name + ")"
@@ -335,7 +334,7 @@ func (f *Fabric) Attach(ctx context.Context, id string) (corral.Process, error) 
 	f.mu.Lock()
 	last, seen := f.seen[id]
 	f.mu.Unlock()
-	if seen { // no other is waited for
+	if seen { // ask that node alone first
 		is := func(c candidate) bool { return c.ID == last }
 		for _, c := range filter(f.candidates(ctx, is), is) {
 			if p, err := f.attachAt(ctx, c, id); !errors.Is(err, corral.ErrNotFound) {

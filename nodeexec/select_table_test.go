@@ -264,7 +264,7 @@ func TestPoolNames(t *testing.T) {
 // A node that was asked in vain does not count until it says something.
 func TestSilentNode(t *testing.T) {
 	p := &peer{id: "n1", changed: make(chan struct{})}
-	p.greet(fabric.Hello{Min: 1, Max: 1, Boot: "a"})
+	p.storeHello(fabric.Hello{Min: 1, Max: 1, Boot: "a"})
 	online := func() bool { _, _, online := p.about(); return online }
 	if p.silent(time.Now().Add(-time.Minute), time.Second) || !online() {
 		t.Error("silent although it said hello just now")

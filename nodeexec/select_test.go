@@ -83,10 +83,10 @@ func TestPresence(t *testing.T) {
 	if online() {
 		t.Error("online before it was heard of")
 	}
-	if !changed(func() { p.greet(hello) }) || !online() {
+	if !changed(func() { p.storeHello(hello) }) || !online() {
 		t.Error("a first hello is no news")
 	}
-	if changed(func() { p.greet(hello) }) {
+	if changed(func() { p.storeHello(hello) }) {
 		t.Error("a heartbeat is news")
 	}
 	p.heard = time.Now().Add(-2600 * time.Millisecond)
@@ -94,11 +94,11 @@ func TestPresence(t *testing.T) {
 		t.Error("online after it was silent for more than two and a half heartbeats")
 	}
 	hello.Link++
-	if !changed(func() { p.greet(hello) }) || !online() {
+	if !changed(func() { p.storeHello(hello) }) || !online() {
 		t.Error("another connection is no news")
 	}
 	hello.Boot = "b"
-	if !changed(func() { p.greet(hello) }) {
+	if !changed(func() { p.storeHello(hello) }) {
 		t.Error("another boot is no news")
 	}
 	p.away()
@@ -106,7 +106,7 @@ func TestPresence(t *testing.T) {
 		t.Error("online although nobody listens there")
 	}
 	hello.Leaving = true
-	p.greet(hello)
+	p.storeHello(hello)
 	if online() {
 		t.Error("online although it left")
 	}

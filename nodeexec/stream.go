@@ -11,8 +11,8 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
-// A stream's window is how much may be on its way or wait to be read. It grows
-// while it is read and there is memory; leastWindow it has in any case.
+// A stream's window bounds the output that is on its way or unread. It grows while
+// output is read and memory is free; it is never below leastWindow.
 const (
 	leastWindow = 4 << 10
 	firstWindow = 64 << 10
@@ -20,16 +20,16 @@ const (
 	mostQueued  = 16 << 10 // pieces, however small
 )
 
-// A reader that waits asks again now and then: something may have got lost
-// unnoticed. Nodes forget who is silent for a minute.
+// A waiting reader asks again now and then: a message may have been lost unnoticed, and
+// nodes remove readers that are silent for a minute.
 const (
 	firstRepeat = 2 * time.Second
 	lastRepeat  = 15 * time.Second
 	resetPause  = 200 * time.Millisecond
 )
 
-// stream is output on its way from a node: from an offset on, as far as was
-// granted. One Read at a time uses it.
+// stream is output from a node, from an offset up to the granted limit. One Read at a
+// time uses it.
 type stream struct {
 	log    *log
 	n      uint64
@@ -43,16 +43,16 @@ type stream struct {
 	asked    bool
 	queue    []corral.Chunk
 	held     int64 // bytes in queue
-	expected int64 // where what arrives next goes on
+	expected int64 // offset of the next data
 	limit    int64 // granted
-	granted  int64 // the greatest limit that the node was told
+	granted  int64 // the greatest limit sent to the node
 	window   int64
-	lent     int64 // of window, from the Fabric's memory
+	lent     int64 // part of window that comes from the Fabric's memory
 	read0    int64 // bytes read since the window last grew
-	lost     bool  // something did not arrive
+	lost     bool  // a chunk did not arrive
 	resetAt  time.Time
 	resetTo  int64
-	err      error // what comes after queue
+	err      error // error after queue
 	closed   bool
 }
 
@@ -63,8 +63,8 @@ func (s *stream) signal() {
 	}
 }
 
-// receive takes what the node sent. What is missing or too much is asked for
-// again, when it is wanted. It is an error if the node was not to send it.
+// receive stores a message of the node. Missing or excess data is asked for again when
+// it is needed. The error says that the node broke the protocol.
 func (s *stream) receive(o fabric.Output) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *stream) receive(o fabric.Output) error {
 			}
 			s.log.p.exited(*a.Exit)
 		}
-	case end <= s.expected: // it was there before
+	case end <= s.expected: // a repetition
 	default:
 		if o.Offset < s.expected {
 			o.Data = o.Data[s.expected-o.Offset:]
@@ -114,7 +114,7 @@ func (s *stream) add(c corral.Chunk) {
 			return
 		}
 	}
-	if len(c.Data) < small { // not with the rest of its message's memory
+	if len(c.Data) < small { // copied, so that the rest of the message can be freed
 		c.Data = append(make([]byte, 0, 2*len(c.Data)), c.Data...)
 	}
 	s.queue = append(s.queue, c)
@@ -162,9 +162,8 @@ func (s *stream) read(ctx context.Context, buf []byte) (corral.Chunk, error) {
 	}
 }
 
-// first is a grant that goes with the start of the process, so that its output
-// comes by itself: no more of it than is kept in any case, for a reader that begins to
-// read when there is a gap.
+// first returns a grant that goes with the start of the process, so that its output
+// comes unasked. It is at most head: a reader that begins at a gap needs no more.
 func (s *stream) first(head int64) *fabric.Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,21 +176,21 @@ func (s *stream) first(head int64) *fabric.Grant {
 	return &fabric.Grant{Reader: s.n, Limit: s.limit}
 }
 
-// again has everything sent again that has not arrived.
+// again makes the node repeat everything that has not arrived.
 func (s *stream) again() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost, s.resetAt = true, time.Time{}
 }
 
-// missing reports whether something is to be asked for again.
+// missing reports whether output has to be asked for again.
 func (s *stream) missing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lost
 }
 
-// next takes from the queue, and says what to tell the node.
+// next takes a chunk from the queue, and returns a grant for the node if one is due.
 func (s *stream) next(buf []byte) (c corral.Chunk, grant *fabric.Grant, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,8 +216,8 @@ func (s *stream) next(buf []byte) (c corral.Chunk, grant *fabric.Grant, err erro
 	if s.single {
 		limit = s.expected + int64(s.most)
 	}
-	// A reset is worth it only when there is nothing else to read.
-	// What was on its way before the last one arrives first, and is no news.
+	// Reset only if nothing else can be read. Messages sent before the last reset
+	// arrive first, and are no reason for another.
 	reset := s.lost && len(s.queue) == 0 && s.asked &&
 		(s.expected != s.resetTo || time.Since(s.resetAt) >= resetPause)
 	if !s.asked || reset || !s.single && limit-s.limit >= s.window/4 {
@@ -236,7 +235,7 @@ func (s *stream) next(buf []byte) (c corral.Chunk, grant *fabric.Grant, err erro
 	return c, grant, nil
 }
 
-// grow counts what was read, and widens the window by and by.
+// grow counts bytes that were read, and widens the window step by step.
 func (s *stream) grow(k int64) {
 	s.read0 += k
 	if s.single || s.read0 < s.window || s.window >= s.widest {
@@ -253,7 +252,7 @@ func (s *stream) send(g fabric.Grant) {
 	p := s.log.p
 	boot, _ := p.peer.state()
 	if boot == "" {
-		return // nothing can be asked of it before it is known
+		return // it cannot be asked before its life is known
 	}
 	sealed, err := p.f.seal(p.peer, boot, fabric.OpRead, p.ref(), g.Encode())
 	if err != nil {
@@ -263,7 +262,7 @@ func (s *stream) send(g fabric.Grant) {
 	p.f.send(p.peer, sealed)
 }
 
-// Close lets go of it, here and on the node.
+// Close ends the stream, here and on the node.
 func (s *stream) Close() {
 	s.mu.Lock()
 	if !s.single && !s.closed {

@@ -8,22 +8,22 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What a node may say that nobody waits for, a second and at once. Hellos are few:
-// one every five seconds, and one for each connection. What it answers late, to
-// readers that have been closed, may be all that they were granted.
+// Limits of a node's unrequested messages, per second and in a burst. Hellos are few:
+// one every five seconds, and one for each connection. Late output for closed readers
+// may be all that they were granted.
 const (
 	hellosRate, hellosBurst = 20, 200
 	lateRate, lateBurst     = 1000, 10_000
 )
 
-// toldOfDrops is how often a line is written about what one node says too much.
+// toldOfDrops is the time between two log lines about a node's dropped messages.
 const toldOfDrops = time.Minute
 
-// A throttle bounds what a node says unasked. What the gateway waits for does not
-// go through it.
+// A throttle limits a node's unrequested messages. Awaited messages do not go through
+// it.
 type throttle struct {
 	hellos, late *rate.Limiter
-	dropped      atomic.Int64 // messages, since the last line about that
+	dropped      atomic.Int64 // since the last log line about them
 	telling      rate.Sometimes
 }
 
@@ -34,8 +34,8 @@ func newThrottle() *throttle {
 	}
 }
 
-// lets reports whether another message is let through that the limiter counts. If
-// not it is to be dropped, as if it had been lost.
+// lets reports whether the limiter lets another message through. Otherwise drop the
+// message, as if it had been lost.
 func (t *throttle) lets(by *rate.Limiter, node string, log *slog.Logger) bool {
 	if by.Allow() {
 		return true

@@ -6,17 +6,17 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// warns bounds what nodes can have written into the log.
+// warns limits the log lines that nodes can cause.
 type warns struct {
 	all       *rate.Limiter
-	strangers *rate.Limiter // who was a node once says hello for ever
+	strangers *rate.Limiter // a former node says hello for ever
 }
 
 func newWarns() warns {
 	return warns{rate.NewLimiter(5, 20), rate.NewLimiter(rate.Every(time.Minute), 10)}
 }
 
-// warn writes a line about a node's misbehaviour, but not thousands.
+// warn logs a node's misbehaviour, at a limited rate.
 func (f *Fabric) warn(text string, args ...any) {
 	if f.warns.all.Allow() {
 		f.log.Warn(text, args...)

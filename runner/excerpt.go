@@ -7,9 +7,8 @@ import (
 	"github.com/corral-exec/corral/internal/words"
 )
 
-// An Excerpt is the beginning and the end of a run of output. If nothing was
-// left out, Head is all of it. The bytes are the command's own; only the cut
-// is made between characters.
+// An Excerpt is the beginning and the end of some output. If nothing was left out, Head
+// is all of it. The bytes are the command's own; the cut is between characters.
 type Excerpt struct {
 	Head    string `json:"head"`
 	Tail    string `json:"tail,omitempty"`
@@ -24,8 +23,8 @@ func (e Excerpt) String() string {
 	return fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", e.Head, e.Omitted, e.Tail)
 }
 
-// excerptBuffer collects an Excerpt in at most 3*max bytes, or a little over
-// while it takes in a chunk.
+// excerptBuffer collects an Excerpt in at most 3*max bytes, or slightly more while a
+// chunk is added.
 type excerptBuffer struct {
 	max     int
 	head    []byte
@@ -47,8 +46,8 @@ func (b *excerptBuffer) write(p []byte) {
 	}
 }
 
-// skip notes that the log lost n bytes here. What was collected behind the
-// head is no longer next to what follows, so it goes too.
+// skip notes that the log lost n bytes here. The bytes after the head are no longer
+// next to the following ones, so they are dropped too.
 func (b *excerptBuffer) skip(n int64) {
 	b.cut = true
 	b.omitted += n + int64(len(b.tail))

@@ -8,23 +8,22 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Excerpts are what a stretch of a log holds.
+// Excerpts hold a range of a log.
 type Excerpts struct {
 	// Output is both streams in the order in which they arrived.
 	Output, Stdout, Stderr Excerpt
 
-	// Gap is how many bytes the log had dropped before they could be read. They are
-	// part of Output.Omitted and, since it is not known which stream they were on,
-	// of the Omitted of both Stdout and Stderr.
+	// Gap is the number of bytes that the log had dropped before they could be read.
+	// They are part of Output.Omitted. Since their stream is unknown, they are also
+	// part of the Omitted of both Stdout and Stderr.
 	Gap int64
 	// Next is the offset after the last byte.
 	Next int64
 }
 
-// ReadExcerpts reads a log from offset off to offset end, which it has reached:
-// it does not wait for output. Of each stream the first and the last max bytes
-// are kept. merged says that all output is of one stream, so that what the log
-// dropped was.
+// ReadExcerpts reads a log from offset off to offset end, which the log has reached: it
+// does not wait for output. It keeps the first and the last max bytes of each stream.
+// merged reports that all output is on one stream, so dropped bytes were, too.
 func ReadExcerpts(ctx context.Context, log corral.Log, off, end int64, max int, merged bool) (Excerpts, error) {
 	got := newCollector(max, merged)
 	got.next = off
@@ -51,7 +50,7 @@ type collector struct {
 	output, stdout, stderr excerptBuffer
 	gap                    int64
 	next                   int64
-	merged                 bool // whatever the log dropped was standard output
+	merged                 bool // bytes that the log dropped were standard output
 }
 
 func newCollector(max int, merged bool) collector {
@@ -59,7 +58,7 @@ func newCollector(max int, merged bool) collector {
 	return collector{output: b, stdout: b, stderr: b, merged: merged}
 }
 
-// add takes in the chunk that was read at next.
+// add adds the chunk that was read at next.
 func (g *collector) add(c corral.Chunk) {
 	if lost := c.Offset - g.next; lost > 0 {
 		g.lose(lost)
@@ -73,7 +72,7 @@ func (g *collector) add(c corral.Chunk) {
 	}
 }
 
-// lose notes that n bytes at next cannot be read any more.
+// lose notes that n bytes at next are lost.
 func (g *collector) lose(n int64) {
 	g.gap += n
 	g.next += n

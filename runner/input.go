@@ -16,14 +16,14 @@ type feeder struct {
 	tty bool // the input is a terminal's
 
 	mu      sync.Mutex
-	over    bool // no Read may begin any more
+	over    bool // no Read may begin
 	reading bool // a Read is under way, and cannot be ended
 
 	done chan struct{}
 }
 
-// feed begins copying src to p. A failure that leaves the input incomplete
-// goes to fail: a command must not take half an input for the whole.
+// feed begins to copy src to p. It passes a failure that leaves the input incomplete to
+// fail: a command must not take half an input for the whole.
 func feed(ctx context.Context, p corral.Process, tty bool, src io.Reader, fail func(error)) *feeder {
 	f := &feeder{tty: tty, done: make(chan struct{})}
 	go func() {
@@ -47,7 +47,7 @@ func (f *feeder) copy(ctx context.Context, p corral.Process, src io.Reader) erro
 		}
 		if n > 0 {
 			if _, err := p.Write(ctx, buf[:n]); closedInput(err) {
-				return nil // as to a closed pipe: the command does not want the rest
+				return nil // as with a closed pipe: the command does not want the rest
 			} else if err != nil {
 				return fmt.Errorf("cannot pass standard input to the command: %w", err)
 			}
@@ -68,21 +68,20 @@ func (f *feeder) copy(ctx context.Context, p corral.Process, src io.Reader) erro
 	return nil
 }
 
-// Pauses between the ends of a terminal's input: each is twice the one before,
-// up to the last.
+// Pauses between the ends of a terminal's input: each is twice as long as the one
+// before, up to the last.
 const (
 	firstEndPause = 50 * time.Millisecond
 	lastEndPause  = time.Second
-	// killLine is what people type to take a line away, Ctrl-U. Where a
-	// terminal has no line it does nothing.
+	// killLine is Ctrl-U, which deletes a line. If a terminal has no line it does
+	// nothing.
 	killLine = 0x15
 )
 
-// endAgain ends the input of a terminal until the process has ended. What ends
-// it is a character, which ends one read of one program. If a line editor then
-// sets the terminal up for itself, that character is thrown away or a part of the
-// line, and only at the beginning of one does it end anything: what is left of a
-// line is taken away first.
+// endAgain ends the input of a terminal until the process has ended. The end is a
+// character, and it ends one read of one program. If a line editor then takes over the
+// terminal, the character is lost or becomes a part of the line. It ends the input only
+// at the beginning of a line, so endAgain first deletes the rest of a line.
 func endAgain(ctx context.Context, p corral.Process) {
 	for pause := firstEndPause; ; pause = min(2*pause, lastEndPause) {
 		select {
@@ -90,8 +89,8 @@ func endAgain(ctx context.Context, p corral.Process) {
 		case <-ctx.Done():
 			return
 		}
-		// All of the input and its end have arrived before: what is wrong now
-		// is for Wait to say, or it is over the next time.
+		// All of the input and its end arrived before. Wait reports a lasting error,
+		// and the next try handles a passing one.
 		_, err := p.Write(ctx, []byte{killLine})
 		if err == nil {
 			err = p.CloseStdin(ctx)
@@ -114,7 +113,8 @@ func (f *feeder) read(src io.Reader, buf []byte) (n int, over bool, err error) {
 	return n, !f.setReading(false), err
 }
 
-// setReading reports whether the feeder may go on.
+// setReading records whether a Read is under way, and reports whether the feeder may go
+// on.
 func (f *feeder) setReading(reading bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,8 +122,8 @@ func (f *feeder) setReading(reading bool) bool {
 	return !f.over
 }
 
-// end waits for the feeder, unless it is in a Read, which may last for ever.
-// The context of feed must have ended.
+// end waits for the feeder, unless it is in a Read, which may never return. The context
+// of feed must have ended.
 func (f *feeder) end() {
 	f.mu.Lock()
 	f.over = true

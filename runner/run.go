@@ -1,6 +1,5 @@
-// Package runner runs one command from its start to its end, on any corral.Executor:
-// it feeds its input, copies its output, stops it when the context ends, and returns
-// what came of it.
+// Package runner runs one command from start to end, on any corral.Executor: it passes
+// its input, copies its output, stops it when the context ends, and returns the result.
 package runner
 
 import (
@@ -15,20 +14,19 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Options says what Run does with a command's input and output.
+// Options configure the input and output of Run.
 type Options struct {
-	// Stdin is copied to the command; nil is an empty input. The end of a
-	// terminal's input is typed again, after pauses of up to a second, until
-	// the command has ended: whatever reads it, and however often, finds it
-	// at its end, as it would that of a pipe. Run never
-	// waits for a Read that blocks, such as that of a terminal, but cannot
-	// end it either: the one goroutine in it lives until the Read returns,
-	// and drops what it read. Close the reader if that matters.
+	// Stdin is copied to the command; nil is an empty input. On a terminal the end of
+	// the input is typed again, after pauses of up to a second, until the command has
+	// ended. So each program that reads it finds the end, as it would with a pipe. Run
+	// never waits for a Read that blocks, such as that of a terminal, but cannot end it
+	// either: one goroutine lives until that Read returns, and drops its data. Close
+	// the reader if that matters.
 	Stdin io.Reader
 
-	// Stdout and Stderr get the output as it comes, from one goroutine; nil drops
-	// it. Run waits for a Write. Bytes that the log itself had to drop are missing
-	// here without a mark; see Result.Gap.
+	// Stdout and Stderr get the output as it comes, from one goroutine; nil drops it.
+	// Run waits for a Write. Bytes that the log dropped are missing here without a
+	// mark; see Result.Gap.
 	Stdout, Stderr io.Writer
 
 	// MaxOutput bounds each head and each tail of the Result, in bytes. 0
@@ -36,14 +34,14 @@ type Options struct {
 	MaxOutput int
 }
 
-// DefaultMaxOutput is how many bytes the head and the tail of an Excerpt hold
-// when Options.MaxOutput is 0.
+// DefaultMaxOutput bounds the head and the tail of an Excerpt, in bytes, when
+// Options.MaxOutput is 0.
 const DefaultMaxOutput = 100_000
 
-// A Result is a command that has ended, and its output.
+// A Result is the end of a command, and its output.
 type Result struct {
 	Info corral.Info
-	Exit corral.Exit // the zero Exit if it is not known how the command ended
+	Exit corral.Exit // the zero Exit if it is unknown how the command ended
 
 	Excerpts
 }
@@ -51,17 +49,16 @@ type Result struct {
 const (
 	signalLimit = 5 * time.Second // for a signal to be sent
 	killLimit   = 5 * time.Second // for a tree to end after SIGKILL
-	lostDrain   = time.Second     // without a byte, until a lost process's log is taken to be read
+	lostDrain   = time.Second     // time without output after which a lost process's log counts as read
 )
 
-// Run starts cmd, feeds it Stdin, streams its output and waits for its end.
-// Whether it has input is up to Stdin, not to cmd.Stdin.
+// Run starts cmd, feeds it Stdin, streams its output and waits for its end. Stdin
+// decides whether it has input, and not cmd.Stdin.
 //
-// The error says whether the system worked, as ever; a command that failed is
-// a Result with a nil error. When ctx ends, or Stdin or a writer fails, the
-// whole process tree is killed (SIGTERM, then SIGKILL after cmd.Grace) and the
-// error says so; the Result has what there was until then. Run removes
-// nothing: the process stays known to ex by Result.Info.ID.
+// The error only says whether the system worked; a command that failed is a Result with
+// a nil error. When ctx ends, or Stdin or a writer fails, the whole process tree is
+// killed (SIGTERM, then SIGKILL after cmd.Grace) and the error says why; the Result has
+// the output so far. Run removes nothing: ex still knows the process by Result.Info.ID.
 func Run(ctx context.Context, ex corral.Executor, cmd corral.Command, opt Options) (Result, error) {
 	cmd.Stdin = opt.Stdin != nil
 	p, err := ex.Start(ctx, cmd)
@@ -84,9 +81,9 @@ type run struct {
 	reads atomic.Int64            // chunks read from the log
 
 	// Written by stop, read after it has returned.
-	stopped bool
-	told    corral.Signal // that a process has had which has ended by now, perhaps by it
-	stopErr error
+	stopped    bool
+	lastSignal corral.Signal // the last signal sent to the process before it ended
+	stopErr    error
 }
 
 func newRun(p corral.Process, cmd corral.Command, opt Options) *run {
@@ -108,8 +105,8 @@ func newRun(p corral.Process, cmd corral.Command, opt Options) *run {
 	}
 }
 
-// finish owns every goroutine of a run. live ends when the command has to be
-// stopped; work carries the calls on the process and goes on until it has.
+// finish owns every goroutine of a run. live ends when the command has to be stopped.
+// work is for calls on the process, and ends when the process has.
 func (r *run) finish(ctx context.Context) (Result, error) {
 	live, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -118,7 +115,7 @@ func (r *run) finish(ctx context.Context) (Result, error) {
 	defer release()
 
 	var owned sync.WaitGroup
-	owned.Go(func() { // stops the command if need be
+	owned.Go(func() { // stops the command if needed
 		select {
 		case <-live.Done():
 			r.stop(work, release)
@@ -127,7 +124,7 @@ func (r *run) finish(ctx context.Context) (Result, error) {
 	})
 	var exit corral.Exit
 	var waitErr error
-	owned.Go(func() { // learns how the command ended
+	owned.Go(func() { // waits for the command's end
 		exit, waitErr = r.p.Wait(work)
 		close(r.ended)
 		if waitErr != nil {
@@ -145,20 +142,20 @@ func (r *run) finish(ctx context.Context) (Result, error) {
 	release()
 	owned.Wait()
 	input.end()
-	if waitErr == nil && r.told != 0 && exit.Signal == r.told {
-		r.stopped = true // by a request that was repeated, as its answer was lost
+	if waitErr == nil && r.lastSignal != 0 && exit.Signal == r.lastSignal {
+		r.stopped = true // an unanswered request took effect, and was repeated
 	}
 
 	res := Result{Info: r.p.Info(), Exit: exit, Excerpts: r.got.excerpts()}
 	return res, r.outcome(ctx, exit, waitErr, cause)
 }
 
-// outcome is the error of a run when everything is known.
+// outcome returns the error of a run.
 func (r *run) outcome(ctx context.Context, exit corral.Exit, waitErr, cause error) error {
 	cancelled := cause != nil && errors.Is(cause, context.Cause(ctx))
 	switch {
 	case cause == nil || cancelled && !r.stopped && waitErr == nil && r.stopErr == nil:
-		return waitErr // it had ended before it could be cancelled
+		return waitErr // it ended before it could be cancelled
 	case cancelled && !errors.Is(cause, ctx.Err()):
 		cause = fmt.Errorf("cancelled: %w (%w)", cause, ctx.Err())
 	case cancelled:
@@ -180,7 +177,7 @@ func (r *run) outcome(ctx context.Context, exit corral.Exit, waitErr, cause erro
 	return fmt.Errorf("%w; then: %w", cause, waitErr)
 }
 
-// Most commands print little: what is read at a time is little until one fills it.
+// Most commands print little: the buffer is small until a read fills it.
 const (
 	firstRead = 4 << 10
 	mostRead  = 32 << 10
@@ -211,8 +208,8 @@ func (r *run) pump(ctx context.Context) error {
 	}
 }
 
-// drainLost gives pump time to read what there is of a lost process, whose log
-// may never end.
+// drainLost gives pump time to read the output of a lost process, whose log may never
+// end.
 func (r *run) drainLost(work context.Context) {
 	for before := int64(-1); before != r.reads.Load() && work.Err() == nil; {
 		before = r.reads.Load()
@@ -223,9 +220,8 @@ func (r *run) drainLost(work context.Context) {
 	}
 }
 
-// copyTo passes a chunk on, and returns where the next one goes: nowhere once
-// a write has failed. A command whose output is not taken any more is stopped, as
-// SIGPIPE would.
+// copyTo writes a chunk, and returns the writer for the next one: nil after a failed
+// write. Then the command is stopped, as by SIGPIPE.
 func (r *run) copyTo(w io.Writer, c corral.Chunk) io.Writer {
 	if w == nil {
 		return nil
@@ -237,8 +233,8 @@ func (r *run) copyTo(w io.Writer, c corral.Chunk) io.Writer {
 	return w
 }
 
-// stop ends the process tree. If that fails, it calls release, so that Run waits for
-// it no longer.
+// stop ends the process tree. If that fails, it calls release, so that Run no longer
+// waits for it.
 func (r *run) stop(work context.Context, release func()) {
 	if r.grace >= 0 {
 		switch err := r.signal(work, corral.SIGTERM); {
@@ -248,10 +244,10 @@ func (r *run) stop(work context.Context, release func()) {
 				return
 			}
 		case errors.Is(err, corral.ErrEnded):
-			r.told = corral.SIGTERM
+			r.lastSignal = corral.SIGTERM
 			return
-		case work.Err() != nil: // its end was heard of before the answer
-			r.told, r.stopErr = corral.SIGTERM, err
+		case work.Err() != nil: // the process ended before the answer came
+			r.lastSignal, r.stopErr = corral.SIGTERM, err
 			return
 		}
 	}
@@ -263,7 +259,7 @@ func (r *run) stop(work context.Context, release func()) {
 			release()
 		}
 	case !errors.Is(err, corral.ErrEnded):
-		r.told, r.stopErr = corral.SIGKILL, err
+		r.lastSignal, r.stopErr = corral.SIGKILL, err
 		release()
 	}
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/corral-exec/corral/runner"
 )
 
-// An Agent has sessions. It is a corral.Executor: its processes are sessions in the
-// background that send no notification.
+// An Agent has sessions. It is a corral.Executor: its processes are background sessions
+// without notifications.
 type Agent struct {
 	m    *Manager
 	name string
 }
 
-// Agent returns the agent of a name that ValidateAgent accepts.
+// Agent returns the agent with that name. Check the name with ValidateAgent first.
 func (m *Manager) Agent(name string) Agent { return Agent{m: m, name: name} }
 
-// Agents are the names of those that have sessions, sorted.
+// Agents returns the names of the agents that have sessions, sorted.
 func (m *Manager) Agents() []string {
 	names := map[string]bool{}
 	for _, s := range m.all() {
@@ -33,24 +33,24 @@ func (m *Manager) Agents() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Name is the agent's.
+// Name returns the agent's name.
 func (a Agent) Name() string { return a.name }
 
-// Options of a session.
+// Options configure a session.
 type Options struct {
-	// Command is what to run. With an ID that the caller chose, beginning
-	// again returns the session that there is, and the session is kept
-	// (Keep); without, a readable ID is made.
+	// Command is what to run. With an ID from the caller, beginning again returns the
+	// existing session, and the session is kept (Keep). Without one, a readable ID is
+	// made.
 	Command corral.Command
-	// Background begins it in the background. Otherwise it is in the
-	// foreground of a call of Yield that is to follow.
+	// Background begins it in the background. Otherwise a call of Yield has to follow,
+	// which has the session in its foreground.
 	Background bool
-	// NotifyOnExit makes an Event of its end in the background.
+	// NotifyOnExit makes an Event when it ends in the background.
 	NotifyOnExit bool
-	// Keep keeps the session also if it ends in the foreground.
+	// Keep keeps the session even if it ends in the foreground.
 	Keep bool
-	// RunningNotice is how long after its start an Event says that it runs.
-	// 0: none does.
+	// RunningNotice is the time after the start at which an Event says that the session
+	// still runs. 0: no such event.
 	RunningNotice time.Duration
 }
 
@@ -91,7 +91,7 @@ func (a Agent) List(ctx context.Context) []Status {
 	mine := slices.DeleteFunc(a.m.all(), func(s *Session) bool { return s.start.Agent != a.name })
 	list := make([]Status, len(mine))
 	var asking sync.WaitGroup
-	for i, s := range mine { // of whom some may be away
+	for i, s := range mine { // some hosts may be slow to answer
 		asking.Go(func() { list[i] = s.Status(ctx) })
 	}
 	asking.Wait()
@@ -99,9 +99,9 @@ func (a Agent) List(ctx context.Context) []Status {
 	return list
 }
 
-// Begin starts a command. On error nothing was started, unless the error is
-// ErrLost: then the session is returned with it, and says what became of the
-// command as soon as the executor can be reached.
+// Begin starts a command. On error nothing was started, except with ErrLost: then Begin
+// also returns the session. The session learns the outcome of the command when the
+// executor can be reached again.
 func (a Agent) Begin(ctx context.Context, o Options) (*Session, error) {
 	if err := ValidateAgent(a.name); err != nil {
 		return nil, err
@@ -125,13 +125,14 @@ func (a Agent) Begin(ctx context.Context, o Options) (*Session, error) {
 
 type begunKey struct{}
 
-// WithBegun is a context in which Begin calls told with the session that it returns.
-// It is for callers of a tool who want to see the session before the tool's result.
+// WithBegun returns a context in which Begin calls told with its session. It is for
+// callers of a tool that need the session before the tool's result.
 func WithBegun(ctx context.Context, told func(*Session)) context.Context {
 	return context.WithValue(ctx, begunKey{}, told)
 }
 
-// begin is one try of Begin: again says that what was in the way is gone.
+// begin is one attempt of Begin; again reports that an obstacle is gone and Begin can
+// retry.
 func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, err error) {
 	cmd := o.Command
 	start := begun{
@@ -159,9 +160,9 @@ func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, er
 	return s, false, err
 }
 
-// beginAgain is for an ID that is in the table.
+// beginAgain handles an ID that is in the table already.
 func (a Agent) beginAgain(ctx context.Context, old, s *Session, cmd corral.Command) (_ *Session, again bool, err error) {
-	if old.start.Digest == "" || s.start.Digest == "" { // made by us, and drawn again: it has 40 random bits
+	if old.start.Digest == "" || s.start.Digest == "" { // a generated ID with 40 random bits collided
 		return nil, s.start.Digest == "", corral.Errorf(corral.ErrConflict, "use another id", "the id %s is in use", s.id)
 	}
 	if old.start.Agent != a.name || old.start.Digest != s.start.Digest {
@@ -176,11 +177,11 @@ func (a Agent) beginAgain(ctx context.Context, old, s *Session, cmd corral.Comma
 	return old, false, nil
 }
 
-// MaxText bounds Status.Command, in bytes, of which a longer one is not kept whole: thousands are kept
-// in memory and listed.
+// MaxText bounds Status.Command, in bytes: thousands of them are kept in memory
+// and listed.
 const MaxText = 16 << 10
 
-// shortened is a text with its middle left out, if it is long.
+// shortened cuts the middle out of a long text.
 func shortened(s string) string {
 	if len(s) <= MaxText {
 		return s
@@ -189,9 +190,9 @@ func shortened(s string) string {
 	return strings.ToValidUTF8(e.String(), "�")
 }
 
-// digest tells a command that an ID belongs to from others. What is not about
-// the command but about who is there at the moment is not in it: whether there
-// is input, how much of the output is kept, and how large the terminal is.
+// digest tells whether an ID belongs to the same command. It leaves out settings that
+// depend on the caller's situation and not on the command: whether there is input, how
+// much output is kept, and the size of the terminal.
 func digest(cmd corral.Command) string {
 	cmd.Stdin, cmd.Log = false, corral.LogLimit{}
 	if cmd.TTY != nil {
@@ -200,10 +201,10 @@ func digest(cmd corral.Command) string {
 	return cmd.Digest()
 }
 
-// other describes the command of old, which has the ID that s was to have. It tells
-// nothing about commands of other agents.
+// other describes the command of old, which already has the ID of s. It reveals nothing
+// about commands of other agents.
 func (a Agent) other(old, s *Session, cmd corral.Command) string {
-	if old.start.Agent != a.name || old.start.Text != s.start.Text || len(text(cmd)) > MaxText { // the middle of it is not known
+	if old.start.Agent != a.name || old.start.Text != s.start.Text || len(text(cmd)) > MaxText { // the middle of a long command was not kept
 		return "another command"
 	}
 	switch dir := old.Info().Dir; {
@@ -217,7 +218,7 @@ func (a Agent) other(old, s *Session, cmd corral.Command) string {
 	return "the same command with another environment, PATH, time-out or working directory"
 }
 
-// text is how a command is shown.
+// text is the command for display.
 func text(cmd corral.Command) string {
 	if cmd.Shell != "" {
 		return cmd.Shell

@@ -9,12 +9,12 @@ import (
 	"github.com/corral-exec/corral/internal/lazy"
 )
 
-// lookLimit is for how long Status asks where a session runs: what is away, on a
-// node that is switched off, must not hold up who looks at all sessions.
+// lookLimit bounds the time that Status waits for a host. A node that is switched off
+// must not delay a list of all sessions.
 const lookLimit = time.Second
 
-// Status describes the session now. It never fails: what cannot be asked for
-// within a second is as it was known last.
+// Status describes the session now. It never fails: what the host does not tell within
+// a second is the last known value.
 func (s *Session) Status(ctx context.Context) Status {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -50,16 +50,16 @@ func (s *Session) Status(ctx context.Context) Status {
 	return st
 }
 
-// Is reports whether the session is the one that was started at a time, which Status
-// told: an ID that was removed may be another session's by now, which was begun later.
+// Is reports whether the session is the one with that start time (from Status). An ID
+// that was removed may belong to a later session by now.
 func (s *Session) Is(startedAt time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.info != nil && s.info.StartedAt.Equal(startedAt) || !startedAt.Before(s.start.At)
 }
 
-// waitsForInput guesses whether a command that can read input, and has printed as
-// much, waits for some.
+// waitsForInput guesses whether a command that can read input waits for input, given
+// that it has printed size bytes.
 func (s *Session) waitsForInput(ctx context.Context, size int64) bool {
 	s.mu.Lock()
 	if size != s.size {
@@ -79,16 +79,16 @@ func (s *Session) waitsForInput(ctx context.Context, size int64) bool {
 	return atPrompt(ctx, p.Log(), size)
 }
 
-// promptTail is how much of the output is looked at for a prompt.
+// promptTail is how much output is searched for a prompt, in bytes.
 const promptTail = 256
 
-// unseen is what may follow the end of a line without beginning the next one:
-// what sets colours, modes and titles, and clears the rest of the line. A shell
-// switches bracketed paste off when it has read a command.
+// unseen matches invisible output that may follow the end of a line: sequences that set
+// colours, modes and titles, or clear the rest of the line. A shell switches bracketed
+// paste off when it has read a command.
 var unseen = lazy.Regexp(`(?:\r|\x1b(?:\[[0-?]*[hlmK]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Z]|[=>]))+\z`)
 
-// atPrompt reports whether output of that size ends with a prompt: with something
-// to be seen that does not end its line.
+// atPrompt reports whether output of that size ends with a prompt: visible text without
+// an end of line.
 func atPrompt(ctx context.Context, log corral.Log, size int64) bool {
 	var buf [promptTail]byte
 	tail := buf[:0]

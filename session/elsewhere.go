@@ -8,10 +8,10 @@ import (
 	"github.com/corral-exec/corral/internal/origin"
 )
 
-// Find is Session, and finds as well what another gateway began for the agent on
-// a node: it is a session here from then on, in the background, and its end is no
-// event, which it is where it began. Whether it is the agent's the node says, which
-// was told when it started the command; to another agent it does not exist.
+// Find is Session, but also finds a process on a node that another gateway began for
+// the agent. It becomes a session here, in the background. Its end is an event only at
+// the first gateway. The node decides whether the process belongs to the agent, by the
+// name in the request that started it; to another agent it does not exist.
 func (a Agent) Find(ctx context.Context, id string) (*Session, error) {
 	s, err := a.Session(id)
 	if err == nil || a.m.cfg.Elsewhere == nil || corral.ValidateID(id) != nil {
@@ -31,14 +31,14 @@ func (a Agent) Find(ctx context.Context, id string) (*Session, error) {
 	if a.m.isDraining() {
 		return nil, errDraining
 	}
-	if s, err = a.take(p, *o, true); err != nil {
+	if s, err = a.addProcess(p, *o, true); err != nil {
 		return nil, err
 	}
-	return a.Session(s.id) // unless it is another agent's by now
+	return a.Session(s.id) // fails if it belongs to another agent by now
 }
 
-// take makes a session of a process, or returns the one that has its ID.
-func (a Agent) take(p corral.Process, o origin.Origin, foreign bool) (*Session, error) {
+// addProcess adds a session for a process, or returns the session that has its ID.
+func (a Agent) addProcess(p corral.Process, o origin.Origin, foreign bool) (*Session, error) {
 	info := p.Info()
 	s := newSession(a.m, info.ID, begun{
 		Agent: a.name, Text: shortened(o.Command), TTY: o.TTY, Stdin: o.Stdin, Merged: o.Merged || o.TTY, Grace: o.Grace,

@@ -15,48 +15,46 @@ import (
 // EventFinished is the type of an event about the end of a session.
 const EventFinished = "exec.finished"
 
-// An Event tells an agent what happened while it did something else.
+// An Event tells an agent what happened in the meantime.
 type Event struct {
 	Seq  int64     `json:"seq"` // from 1, in the order of events; never used twice
 	Type string    `json:"type"`
 	Time time.Time `json:"time"`
 
 	Agent     string `json:"agent"`
-	Key       string `json:"key,omitempty"` // by whose it was begun
+	Key       string `json:"key,omitempty"` // the key that began it
 	SessionID string `json:"sessionId"`
 	Name      string `json:"name"`
 
-	Approval string `json:"approvalId,omitempty"` // that it needed
+	Approval string `json:"approvalId,omitempty"` // the approval that it needed
 
 	State  State  `json:"status"`
 	Reason Reason `json:"reason,omitempty"`
 	Exit   *Exit  `json:"exit,omitempty"`
 
 	Tail string `json:"tail,omitempty"` // the end of the output as one line, at most 180 characters
-	Text string `json:"text"`           // all of it, for a model
-	// Wake asks the platform to wake the agent. A success without output is
-	// no reason to.
+	Text string `json:"text"`           // the whole event, for a model
+	// Wake asks the platform to wake the agent. A success without output does not.
 	Wake bool `json:"wake"`
 }
 
 // Events is what Manager.Events returns.
 type Events struct {
 	Events []Event `json:"events"`
-	Next   int64   `json:"next"` // to be passed as after
-	// Missed says that there were events after the given one that are no
-	// longer kept.
+	Next   int64   `json:"next"` // pass it as after
+	// Missed reports that events after the given one are no longer kept.
 	Missed bool `json:"missed,omitempty"`
 }
 
-// keptEvents is how many events can be read later.
+// keptEvents bounds the events that can be read later.
 const keptEvents = 10_000
 
-// eventLog is the last events, in memory. Those on disk are in the journal.
+// eventLog holds the last events in memory. The journal has them on disk.
 type eventLog struct {
 	adding sync.Mutex // one event at a time gets a number, is written and shown
 
 	mu      sync.Mutex
-	last    int64   // number of the last event there was
+	last    int64   // number of the last event
 	kept    []Event // in the order of their numbers
 	more    chan struct{}
 	maximum int
@@ -66,7 +64,7 @@ func newEventLog() *eventLog {
 	return &eventLog{more: make(chan struct{}), maximum: keptEvents}
 }
 
-// add gives e its number, has it written, and shows it.
+// add numbers e, writes it with write, and makes it readable.
 func (l *eventLog) add(e Event, write func(*Event) error) error {
 	l.adding.Lock()
 	defer l.adding.Unlock()
@@ -80,15 +78,15 @@ func (l *eventLog) add(e Event, write func(*Event) error) error {
 	return nil
 }
 
-// floor has the next number be greater than seq.
+// floor makes the next number greater than seq.
 func (l *eventLog) floor(seq int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = max(l.last, seq)
 }
 
-// show adds an event, unless it is there: a line of the journal whose end could not
-// be written is written again.
+// show makes an event readable, once: if the end of a journal line could not be
+// written, the line is written again.
 func (l *eventLog) show(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,8 +109,8 @@ func (l *eventLog) has(typ, approval string) bool {
 	return slices.ContainsFunc(l.kept, func(e Event) bool { return e.Type == typ && e.Approval == approval })
 }
 
-// forgot is the greatest number that is no longer kept; there is an event for
-// every number. mu is held.
+// forgot returns the greatest number that is no longer kept. Every number has an event.
+// mu is held.
 func (l *eventLog) forgot() int64 {
 	if len(l.kept) == 0 {
 		return l.last
@@ -120,14 +118,14 @@ func (l *eventLog) forgot() int64 {
 	return l.kept[0].Seq - 1
 }
 
-// all returns what is kept.
+// all returns the kept events.
 func (l *eventLog) all() []Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.kept)
 }
 
-// after returns the kept events with greater numbers, and what is closed when
+// after returns the kept events with greater numbers, and a channel that is closed when
 // there are more.
 func (l *eventLog) after(agent string, seq int64) (Events, <-chan struct{}) {
 	l.mu.Lock()
@@ -145,8 +143,8 @@ func (l *eventLog) after(agent string, seq int64) (Events, <-chan struct{}) {
 	return got, l.more
 }
 
-// Events returns the events of an agent ("": of all) with numbers greater than
-// after, and blocks until there is one. A negative after means: from now on.
+// Events returns the events of an agent ("": of all) with numbers greater than after,
+// and blocks until there is one. A negative after means: only events from now on.
 func (m *Manager) Events(ctx context.Context, agent string, after int64) (Events, error) {
 	if after < 0 {
 		after = m.LastEvent()
@@ -167,14 +165,14 @@ func (m *Manager) Events(ctx context.Context, agent string, after int64) (Events
 	}
 }
 
-// LastEvent is the number of the last event there was.
+// LastEvent returns the number of the last event.
 func (m *Manager) LastEvent() int64 {
 	m.events.mu.Lock()
 	defer m.events.mu.Unlock()
 	return m.events.last
 }
 
-// event makes the event of an end, without its number.
+// event makes the event for the end of a session, without its number.
 func (s *Session) event(e ended, tail string) Event {
 	tail = oneLine(tail, 180)
 	how, text := "completed", ""
@@ -191,7 +189,7 @@ func (s *Session) event(e ended, tail string) Event {
 	}
 	wake := how != "completed" || tail != ""
 	if s.start.Approval != "" && e.State != Unknown {
-		how = "finished" // as the approver expects to read
+		how = "finished" // the word that approvers expect
 	}
 	text = fmt.Sprintf("Exec %s (%s, %s)", how, s.id, text)
 	if tail != "" {
@@ -204,8 +202,7 @@ func (s *Session) event(e ended, tail string) Event {
 	}
 }
 
-// oneLine is the end of a text with its white space collapsed, in at most n
-// characters.
+// oneLine returns the end of a text, at most n characters, with white space collapsed.
 func oneLine(text string, n int) string {
 	r := []rune(strings.Join(strings.Fields(words.StripANSI(text)), " "))
 	if len(r) > n {

@@ -7,8 +7,8 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// An Exit is a corral.Exit as all results have it in JSON: exitCode is null if a
-// signal ended the command, and signal and signalName are null if none did.
+// An Exit is a corral.Exit in the JSON of results: exitCode is null if a signal ended
+// the command; signal and signalName are null if no signal did.
 type Exit struct{ corral.Exit }
 
 type exitJSON struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/corral-exec/corral/session/keys"
 )
 
-// SendKeys types keys, and returns how many bytes that were, with sentences
-// about what was not done as asked.
+// SendKeys types keys. It returns the number of bytes typed, and warnings about keys
+// that could not be typed as asked.
 func (s *Session) SendKeys(ctx context.Context, r keys.Request) (int, []string, error) {
 	cursor := keys.CursorNormal
 	if s.start.TTY {
@@ -20,7 +20,7 @@ func (s *Session) SendKeys(ctx context.Context, r keys.Request) (int, []string, 
 			return 0, nil, err
 		}
 		s.typed.mu.Lock()
-		// What a program has not set is as it was when the terminal was new.
+		// A mode that no program has set is as in a new terminal.
 		if s.typed.modes.Cursor() == keys.CursorApplication {
 			cursor = keys.CursorApplication
 		}
@@ -37,8 +37,8 @@ func (s *Session) SendKeys(ctx context.Context, r keys.Request) (int, []string, 
 	return n, got.Warnings, err
 }
 
-// Submit presses Enter: CR on a terminal; a command that reads a pipe gets a
-// line feed, which is what ends a line there.
+// Submit presses Enter: CR on a terminal. A command that reads a pipe gets a line feed,
+// which ends a line there.
 func (s *Session) Submit(ctx context.Context) error {
 	enter := keys.Submit
 	if !s.start.TTY {
@@ -48,9 +48,9 @@ func (s *Session) Submit(ctx context.Context) error {
 	return err
 }
 
-// Paste pastes text in one piece: on a terminal in the brackets of bracketed
-// paste, if that is asked for. The warnings say when a program will see the
-// brackets, since it did not ask for them.
+// Paste pastes text in one piece. On a terminal, bracketed asks for bracketed paste.
+// The warnings say when a program will see the brackets because it did not ask for
+// them.
 func (s *Session) Paste(ctx context.Context, text string, bracketed bool) (int, []string, error) {
 	if text == "" {
 		return 0, nil, corral.Errorf(corral.ErrInvalid, "give text", "no paste text provided")
@@ -76,19 +76,19 @@ func (s *Session) Paste(ctx context.Context, text string, bracketed bool) (int, 
 	return n, warnings, err
 }
 
-// typing is what is known of a session's terminal.
+// typing is the known state of a session's terminal.
 type typing struct {
 	mu       sync.Mutex
 	off      int64 // output up to here is in modes
-	answerAt int64 // queries that end before are left alone: they were answered in an earlier life
+	answerAt int64 // ignore queries that end before: an earlier life answered them
 	modes    keys.Detector
 	queries  keys.CursorQueries
-	attached int // terminals at the other end, which answer for themselves
+	attached int // real terminals at the other end, which answer queries themselves
 }
 
-// AttachTerminal says that a real terminal shows the session, until detach is
-// called. It answers the program's queries then; otherwise the session does,
-// since a program may wait for the answer.
+// AttachTerminal registers a real terminal that shows the session, until detach is
+// called. That terminal then answers the program's queries. Otherwise the session does,
+// since the program may wait for the answer.
 func (s *Session) AttachTerminal() (detach func()) {
 	add := func(n int) {
 		s.typed.mu.Lock()
@@ -109,7 +109,7 @@ func (s *Session) watchTerminal(p corral.Process) (stop func()) {
 	if st, err := p.Log().Stat(ctx); err == nil {
 		s.typed.mu.Lock()
 		s.typed.answerAt = st.Size
-		if time.Since(s.start.At) < time.Second { // it has just begun: there is no answer yet
+		if time.Since(s.start.At) < time.Second { // just begun: no query was answered yet
 			s.typed.answerAt = 0
 		}
 		s.typed.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Session) watchTerminal(p corral.Process) (stop func()) {
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			if err != nil && !pause(ctx, time.Second) { // the executor is away, with which watch deals
+			if err != nil && !pause(ctx, time.Second) { // the executor is away; watch handles that
 				return
 			}
 		}
@@ -135,7 +135,7 @@ func (s *Session) watchTerminal(p corral.Process) (stop func()) {
 	return func() { cancel(); owned.Wait() }
 }
 
-// followTerminal takes in the output that there is.
+// followTerminal reads the output so far.
 func (s *Session) followTerminal(ctx context.Context) error {
 	st, err := s.Log().Stat(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Session) followTerminal(ctx context.Context) error {
 	return err
 }
 
-// maxAnswers bounds what one stretch of hostile output can have typed.
+// maxAnswers bounds the answers that one stretch of hostile output can cause.
 const maxAnswers = 16
 
 func (t *typing) follow(ctx context.Context, log corral.Log, end int64, answers *int) error {
@@ -173,8 +173,8 @@ func (t *typing) follow(ctx context.Context, log corral.Log, end int64, answers 
 	return nil
 }
 
-// spoken notes that the command was sent input.
-func (s *Session) spoken() {
+// noteInput notes that the command was sent input.
+func (s *Session) noteInput() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sizeAt = time.Now()

@@ -11,27 +11,27 @@ import (
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 
-// The table on disk is a journal (see package journal): one JSON object a line, signed,
-// which counts from when it is appended. Earlier versions signed no lines. A line that is
-// not as it was written, or that a kill cut short, says nothing: it is kept aside, in a
-// file beside the journal, and what it was about is looked for (see recover.go).
+// The table on disk is a journal (see package journal): one signed JSON object a line.
+// A line is valid from when it is appended. Earlier versions signed no lines. A line
+// that was altered, or that a kill cut short, is ignored. It is kept in a file beside
+// the journal, and its session is searched for (see recover.go).
 const (
 	journalName = "sessions.jsonl"
 
 	opStart      = "start"      // about to be started
-	opBegun      = "begun"      // what is known of its process, if it is to outlive this life
-	opBackground = "background" // left the foreground; with what is known of its process
+	opBegun      = "begun"      // its process's Info, so that it outlives this life of the program
+	opBackground = "background" // left the foreground; with the process's Info
 	opKill       = "kill"       // is being killed, for Reason
 	opEnd        = "end"        // with the event, if there is one
-	opSeen       = "seen"       // what was Owed is not any more: the end was seen, or here is the event
+	opSeen       = "seen"       // the event that Owed announces is not needed, or is here
 	opEvent      = "event"      // of a session that may be gone
-	opNotice     = "notice"     // it was said that it runs
+	opNotice     = "notice"     // an event said that it runs
 	opPolled     = "polled"     // output up to Offset has been handed out by Poll
 	opGone       = "gone"       // forgotten, or not started
 	opSeq        = "seq"        // the next event's number is greater than Offset
 )
 
-// line is one line of the journal. Which fields it has is up to Op.
+// line is one line of the journal. Op decides which fields it has.
 type line struct {
 	Op     string       `json:"op"`
 	ID     string       `json:"id,omitempty"`
@@ -39,17 +39,17 @@ type line struct {
 	Info   *corral.Info `json:"info,omitempty"`
 	Reason Reason       `json:"reason,omitempty"`
 	End    *ended       `json:"end,omitempty"`
-	Owed   bool         `json:"owed,omitempty"` // of an end: it is an event as long as nobody saw it
+	Owed   bool         `json:"owed,omitempty"` // of an end: it becomes an event unless a call has seen it
 	Event  *Event       `json:"event,omitempty"`
 	Offset int64        `json:"offset,omitempty"`
 }
 
-// begun is what the table keeps of a command. Its environment is not in it.
+// begun is the table's record of a command. It leaves out the environment.
 type begun struct {
 	Agent  string        `json:"agent"`
 	Text   string        `json:"command"`
 	For    string        `json:"description,omitempty"`
-	Digest string        `json:"digest,omitempty"` // of the command, when its caller chose the ID
+	Digest string        `json:"digest,omitempty"` // of the command, if its caller chose the ID
 	TTY    bool          `json:"tty,omitempty"`
 	Stdin  bool          `json:"stdin,omitempty"`
 	Merged bool          `json:"merged,omitempty"` // the log has one stream
@@ -61,7 +61,7 @@ type begun struct {
 	Keep       bool `json:"keep,omitempty"`
 	Foreign    bool `json:"foreign,omitempty"` // another program began it
 
-	Key      string        `json:"key,omitempty"` // by whose it was begun
+	Key      string        `json:"key,omitempty"` // the key that began it
 	Approval string        `json:"approval,omitempty"`
 	Notice   time.Duration `json:"notice,omitempty"`
 }
@@ -80,8 +80,7 @@ type ended struct {
 // A table is the journal on disk.
 type table struct{ *journal.File }
 
-// openJournal opens the journal for one Manager alone and hands what is in it
-// to each, line by line.
+// openJournal opens the journal for one Manager alone and calls each with every line.
 func openJournal(dir string, each func(line)) (*table, error) {
 	f, err := journal.Open(dir, journal.Options{Name: journalName, What: "the table of sessions", Each: decoded(each)})
 	if err != nil {
@@ -117,7 +116,7 @@ func decodeLine(text []byte) (l line, err error) {
 	return l, nil
 }
 
-// encode begins with an end of line, in case the one before was cut short.
+// encode begins with an end of line, in case the line before was cut short.
 func (l line) encode() ([]byte, error) {
 	b, err := json.Marshal(l)
 	if err != nil {
@@ -135,8 +134,7 @@ func (j *table) add(l line) error {
 	return j.Append(b)
 }
 
-// compact replaces the journal by one that says the same in fewer lines, if it
-// has grown.
+// compact replaces a journal that has grown by an equivalent one with fewer lines.
 func (j *table) compact(snapshot func() []line) error {
 	if !j.Grown() {
 		return nil

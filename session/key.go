@@ -7,20 +7,20 @@ import (
 	"github.com/corral-exec/corral/api"
 )
 
-// A Key is by what right sessions are begun, and how many of its agents may run at a
-// time, all together.
+// A Key is the API key that begins sessions. It bounds how many sessions of its agents
+// may run at a time, all together.
 type Key struct {
-	Name string            // noted with the session
+	Name string            // recorded with the session
 	Max  int               // 0: no bound
-	Of   func(string) bool // which agents are meant
-	// Ended is closed when it may do nothing more: what is in the foreground of its
-	// calls goes to the background. Nil: never.
+	Of   func(string) bool // which agents it covers
+	// Ended is closed when the key is no longer valid: the sessions in the foreground
+	// of its calls go to the background. Nil: never.
 	Ended <-chan struct{}
 }
 
 type keyOf struct{}
 
-// WithKey has sessions that are begun with ctx be by a key.
+// WithKey returns a context in which sessions are begun by a key.
 func WithKey(ctx context.Context, k Key) context.Context {
 	return context.WithValue(ctx, keyOf{}, k)
 }
@@ -30,7 +30,7 @@ func keyFrom(ctx context.Context) Key {
 	return k
 }
 
-// within says why no more session may be begun with ctx. mu is held.
+// within returns an error if no more sessions may be begun with ctx. mu is held.
 func (m *Manager) within(ctx context.Context) error {
 	k := keyFrom(ctx)
 	if k.Max <= 0 {

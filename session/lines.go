@@ -11,14 +11,14 @@ import (
 	"github.com/corral-exec/corral/internal/words"
 )
 
-// DefaultLines is how many lines Lines returns when nothing else is asked for.
-// MaxLinesBytes bounds what it returns in any case.
+// DefaultLines is the number of lines that Lines returns by default. MaxLinesBytes
+// always bounds its result.
 const (
 	DefaultLines  = 200
 	MaxLinesBytes = 1 << 20
 )
 
-// LinesOptions choose a window of the output.
+// LinesOptions choose a window of the output:
 //
 //   - neither: the last DefaultLines lines
 //   - Offset: from that line on, counted from 0
@@ -28,19 +28,19 @@ type LinesOptions struct {
 	Offset, Limit *int
 }
 
-// Lines is a window of the output, by line. Lines are numbered as they are kept
-// now: where the log has a gap, those before and after it are neighbours, with
-// a line between them that says how much is missing and is not counted.
+// Lines is a window of the output, by line. The numbers count the lines that are kept
+// now. If the log has a gap, the lines before and after it are neighbours. Between them
+// is a line that says how much is missing; it is not counted.
 type Lines struct {
 	Text  string `json:"text"`
 	From  int    `json:"from"`  // the first line in Text, from 0
 	Count int    `json:"count"` // of lines in Text
 	Total int    `json:"totalLines"`
-	// Cut says that the window has more lines than Text, which ended at
-	// MaxLinesBytes; they begin at From+Count.
+	// Cut reports that Text ended at MaxLinesBytes. The rest of the window begins at
+	// From+Count.
 	Cut bool `json:"cut,omitempty"`
-	// Default says that neither offset nor limit was given, and that there
-	// are more lines than were returned.
+	// Default reports that neither offset nor limit was given, and that there are more
+	// lines than were returned.
 	Default      bool  `json:"default,omitempty"`
 	OutputBytes  int64 `json:"outputBytes"`
 	OmittedBytes int64 `json:"omittedBytes,omitempty"`
@@ -81,7 +81,7 @@ func readLog(ctx context.Context, log corral.Log, o LinesOptions) (Lines, error)
 	return got, nil
 }
 
-// window is the lines [from, to) of a log with so many.
+// window returns the range [from, to) of lines, in a log with total lines.
 func window(total int, o LinesOptions) (from, to int) {
 	switch {
 	case o.Offset == nil && o.Limit == nil:
@@ -96,13 +96,13 @@ func window(total int, o LinesOptions) (from, to int) {
 	}
 }
 
-// A scanner is shown a log from its start.
+// A scanner reads a log from its start.
 type scanner interface {
 	output(p []byte) error
 	gap(n int64) error
 }
 
-// scan shows what a log keeps, up to an offset.
+// scan passes the kept output up to an offset to a scanner.
 func scan(ctx context.Context, log corral.Log, end int64, to scanner) error {
 	buf := make([]byte, max(0, min(end, 64<<10)))
 	for off := int64(0); off < end; {
@@ -167,7 +167,7 @@ type windowReader struct {
 	cut      bool
 }
 
-// count is how many lines have been collected.
+// count returns the number of collected lines.
 func (w *windowReader) count() int { return max(0, min(w.total(), w.to)-w.from) }
 
 func (w *windowReader) output(p []byte) error {

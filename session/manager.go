@@ -15,27 +15,25 @@ import (
 
 // Config of a Manager. Dir and Executor are required.
 type Config struct {
-	// Dir is where the table of sessions is. It is made if there is none.
-	// One Manager at a time can have it open.
+	// Dir holds the table of sessions. It is created if needed. One Manager at a time
+	// can have it open.
 	Dir string
-	// Executor returns what the commands of an agent run on. It is asked
-	// once for each agent, and again after an error. The Manager does not close
-	// executors; close them after it.
+	// Executor returns the executor of an agent's commands. It is called once for each
+	// agent, and again after an error. The Manager does not close executors; close them
+	// after it.
 	Executor func(ctx context.Context, agent string) (corral.Executor, error)
 
-	// Elsewhere finds processes that other programs have started for the same
-	// agents: other gateways, on nodes. Only those with an Origin count. Nil: there
-	// are none.
+	// Elsewhere finds processes that other gateways started on nodes for the same
+	// agents. Only processes with an Origin count. Nil: there are none.
 	Elsewhere func(ctx context.Context, id string) (corral.Process, error)
 
-	// Kept are the processes that executors on this machine have records of and
-	// that were begun for an agent, which is the value, by their IDs. Open takes
-	// those that are missing in the table for sessions again. Nil: there are none.
+	// Kept returns the processes that executors on this machine have records of, as a
+	// map from ID to agent. Open makes those that are missing in the table sessions
+	// again. Nil: there are none.
 	Kept func() (map[string]string, error)
 
 	Retention Retention
-	// MaxRunning is how many sessions of one agent may run at a time; 0:
-	// 1000.
+	// MaxRunning bounds the running sessions of one agent; 0: 1000.
 	MaxRunning int
 
 	Log *slog.Logger
@@ -43,7 +41,7 @@ type Config struct {
 
 const defaultMaxRunning = 1000
 
-// DefaultAgent is the agent of sessions when none is given.
+// DefaultAgent is the agent of sessions without one.
 const DefaultAgent = "main"
 
 // ValidateAgent reports whether name can be an agent's.
@@ -76,11 +74,11 @@ type Manager struct {
 	sessions map[string]*Session
 	running  map[string]*atomic.Int64 // sessions without an end, by agent
 	agents   map[string]*executorOf
-	leaving  map[string]bool // removed, and perhaps not yet by their executor
+	leaving  map[string]bool // removed here, but perhaps not yet by their executor
 
 	begun, failed atomic.Int64 // see Totals
 
-	orphans []string // IDs that later lines name and that no line begins
+	orphans []string // IDs that later lines name but no line begins
 }
 
 var (
@@ -88,17 +86,17 @@ var (
 	errDraining = corral.Errorf(corral.ErrUnavailable, "try again when it is back", "the gateway is stopping, and starts nothing")
 )
 
-// executorOf is an agent's executor, once it could be had.
+// executorOf is an agent's executor, nil until it is available.
 type executorOf struct {
 	asking chan struct{} // a token: one asks at a time
 	ex     corral.Executor
 }
 
-// firstLook bounds how long Open waits for executors to tell what became of
-// sessions that have no end.
+// firstLook bounds the time that Open waits for executors to report on sessions without
+// an end.
 const firstLook = 10 * time.Second
 
-// Open opens the table and attaches to what earlier lives of the program left.
+// Open opens the table and attaches to the processes of earlier lives of the program.
 // Executors that cannot be reached are asked again in the background.
 func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if cfg.Dir == "" || cfg.Executor == nil {
@@ -138,7 +136,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// replay takes one line of the journal in. No other goroutine has m yet.
+// replay applies one line of the journal. No other goroutine has m yet.
 func (m *Manager) replay(l line) {
 	if l.Op == opSeq {
 		m.events.floor(l.Offset)
@@ -187,13 +185,13 @@ func (m *Manager) replay(l line) {
 		if l.End != nil && !s.hasEnded() {
 			s.info = cmp.Or(l.Info, s.info)
 			s.owed = l.Owed
-			s.start.Keep = true // else its end would not be here
-			s.settle(*l.End)
+			s.start.Keep = true // only kept sessions have an end in the journal
+			s.markEnded(*l.End)
 		}
 	}
 }
 
-// snapshot is the journal that says what this one says.
+// snapshot returns an equivalent journal with few lines.
 func (m *Manager) snapshot() []line {
 	lines := []line{{Op: opSeq, Offset: m.LastEvent()}}
 	for _, e := range m.events.all() {
@@ -210,7 +208,7 @@ func (m *Manager) snapshot() []line {
 	return lines
 }
 
-// lines are what the journal has to say of a session.
+// lines returns the lines of the journal for a session.
 func (s *Session) lines() []line {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,13 +235,13 @@ func (s *Session) lines() []line {
 	return lines
 }
 
-// adoptAll goes on with every session that has no end. What it returns are
-// closed when the executors have been asked once.
+// adoptAll resumes every session without an end. The returned channels are closed when
+// the executors have been asked once.
 func (m *Manager) adoptAll() []<-chan struct{} {
 	var looked []<-chan struct{}
 	for _, s := range m.sessions {
 		if s.hasEnded() {
-			if s.owed { // to a call that ended with the program
+			if s.owed { // its call ended with the program
 				s.owed = false
 				m.spawn(s.announce)
 			}
@@ -256,7 +254,7 @@ func (m *Manager) adoptAll() []<-chan struct{} {
 	return looked
 }
 
-// executor returns what the agent's commands run on.
+// executor returns the executor of the agent's commands.
 func (m *Manager) executor(ctx context.Context, agent string) (corral.Executor, error) {
 	m.mu.Lock()
 	a := m.agents[agent]
@@ -291,7 +289,7 @@ func (m *Manager) executor(ctx context.Context, agent string) (corral.Executor, 
 	return ex, nil
 }
 
-// spawn runs f, which ends with the Manager's life, unless that is over.
+// spawn runs f in a goroutine that ends with the Manager, unless the Manager is closed.
 func (m *Manager) spawn(f func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -301,13 +299,12 @@ func (m *Manager) spawn(f func()) bool {
 	return !m.closed
 }
 
-// Drain has calls that hold a session in their foreground return, with the
-// session in the background, and starts nothing any more. It is the first step
-// of a stop.
+// Drain is the first step of a stop. Calls with a session in their foreground return,
+// with the session in the background. No new session is started.
 func (m *Manager) Drain() { m.drain.Do(func() { close(m.draining) }) }
 
-// Close lets go of every session; commands go on, and the next Manager of the
-// directory finds them.
+// Close releases every session. Commands go on, and the next Manager of the directory
+// finds them.
 func (m *Manager) Close() error {
 	m.Drain()
 	m.mu.Lock()
@@ -318,7 +315,7 @@ func (m *Manager) Close() error {
 	return m.journal.Close()
 }
 
-// Counts is how many sessions there are, by their states.
+// Counts returns the number of sessions by state.
 func (m *Manager) Counts() map[State]int {
 	counts := map[State]int{}
 	for _, s := range m.all() {
@@ -360,7 +357,7 @@ func (m *Manager) add(ctx context.Context, s *Session) (existing *Session, err e
 	return nil, nil
 }
 
-// put puts a session that has no end into the table. mu is held.
+// put adds a session without an end to the table. mu is held.
 func (m *Manager) put(s *Session) {
 	m.sessions[s.id] = s
 	n := m.running[s.start.Agent]
@@ -372,7 +369,7 @@ func (m *Manager) put(s *Session) {
 	s.counted.Store(n)
 }
 
-// pull takes a session out of the table, if there is one. mu is held.
+// pull removes a session, which may be nil, from the table. mu is held.
 func (m *Manager) pull(s *Session) {
 	if s != nil {
 		delete(m.sessions, s.id)
@@ -380,18 +377,18 @@ func (m *Manager) pull(s *Session) {
 	}
 }
 
-// uncount has a session not count as running any more.
+// uncount stops counting a session as running.
 func (s *Session) uncount() {
 	if n := s.counted.Swap(nil); n != nil {
 		n.Add(-1)
 	}
 }
 
-// reasonRemoved is why a session is gone whose process is to go, too.
+// reasonRemoved: the session was removed, so its process has to be removed too.
 const reasonRemoved Reason = "removed"
 
-// drop takes a session out of the table. The journal says so, and why, before there
-// can be another of its ID.
+// drop removes a session from the table. The journal records that, with the reason,
+// before another session can have the ID.
 func (m *Manager) drop(s *Session, why Reason) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -409,7 +406,7 @@ func (m *Manager) drop(s *Session, why Reason) error {
 	return err
 }
 
-// isDraining reports whether nothing is started any more.
+// isDraining reports whether new sessions are refused.
 func (m *Manager) isDraining() bool {
 	select {
 	case <-m.draining:
@@ -419,7 +416,7 @@ func (m *Manager) isDraining() bool {
 	}
 }
 
-// backoff waits before the n-th try, or reports that the Manager is closed.
+// backoff waits before the n-th attempt. The error says that the Manager is closed.
 func (m *Manager) backoff(n int) error {
 	if !pause(m.life, min(100*time.Millisecond<<min(n, 10), 5*time.Second)) {
 		return errClosed
@@ -427,7 +424,7 @@ func (m *Manager) backoff(n int) error {
 	return nil
 }
 
-// pause waits, and reports whether it did so to the end.
+// pause waits for d. It reports whether the time passed before ctx ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

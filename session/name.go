@@ -5,12 +5,12 @@ import (
 	"unicode"
 )
 
-// maxName bounds the object in a name, in characters.
+// maxName bounds the argument in a name, in characters.
 const maxName = 48
 
-// Name is a short name of a command for lists: its verb and its first argument
-// that is no flag (else its first argument), with quotes taken off and a long
-// argument cut in the middle. It is for people, and decides nothing.
+// Name is a short name of a command for lists: its verb and its first argument that is
+// no flag (else its first argument), without quotes; a long argument is cut in the
+// middle. It is only for people.
 func Name(command string) string {
 	words := shellWords(command)
 	if len(words) == 0 {

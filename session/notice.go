@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The types of events beside EventFinished.
+// The types of events other than EventFinished.
 const (
 	// EventRunning: a command that needed an approval has been running for
 	// Options.RunningNotice. Once a session.
@@ -15,9 +15,9 @@ const (
 	EventDenied = "exec.denied"
 )
 
-// Announce makes an event of something that is no end of a session. Its number
-// and, if it has none, its time are given to it. Of one type there is one event
-// for an approval: announcing it again does nothing.
+// Announce makes an event that is not the end of a session. It sets the number and, if
+// missing, the time. There is one event of each type for an approval: announcing it
+// again does nothing.
 func (m *Manager) Announce(e Event) error {
 	m.announcing.Lock()
 	defer m.announcing.Unlock()
@@ -32,8 +32,7 @@ func (m *Manager) Announce(e Event) error {
 	})
 }
 
-// notice says once that the session runs, if it still does when it has for
-// Options.RunningNotice.
+// notice makes one event if the session still runs after Options.RunningNotice.
 func (s *Session) notice() {
 	s.mu.Lock()
 	wait := time.Until(s.start.At.Add(s.start.Notice))
@@ -78,5 +77,5 @@ func (s *Session) notice() {
 	s.noticed = true
 }
 
-// noticeTailLimit is how long a notice waits for the output that it shows.
+// noticeTailLimit bounds the wait of a notice for the output that it shows.
 const noticeTailLimit = time.Second

@@ -18,10 +18,10 @@ func (s *Session) Info() corral.Info {
 	return corral.Info{ID: s.id, StartedAt: s.start.At}
 }
 
-// Log is the output. It is readable as long as the session is kept.
+// Log is the output. It is readable while the session is kept.
 func (s *Session) Log() corral.Log { return sessionLog{s} }
 
-// sessionLog asks the executor for the process when it is read.
+// sessionLog asks the executor for the process at each read.
 type sessionLog struct{ s *Session }
 
 func (l sessionLog) Read(ctx context.Context, off int64, buf []byte) (corral.Chunk, error) {
@@ -58,7 +58,7 @@ func (s *Session) Write(ctx context.Context, p []byte) (int, error) {
 	}
 	n, err := proc.Write(ctx, p)
 	if n > 0 {
-		s.spoken()
+		s.noteInput()
 	}
 	return n, err
 }
@@ -88,7 +88,7 @@ func (s *Session) with(ctx context.Context, do func(corral.Process) error) error
 
 // Wait waits for the end. An end that a Wait sees is no event.
 func (s *Session) Wait(ctx context.Context) (corral.Exit, error) {
-	over := s.see()
+	over := s.expectEnd()
 	select {
 	case <-s.done:
 		over(false)
@@ -102,11 +102,11 @@ func (s *Session) Wait(ctx context.Context) (corral.Exit, error) {
 	}
 }
 
-// Watch waits for the end without taking it from other waiters: it is an event all the
-// same. It is for people who look on.
+// Watch waits for the end without counting as a waiter: the end still becomes an event.
+// It is for people who look on.
 func (s *Session) Watch(ctx context.Context) error { return s.awaitEnd(ctx) }
 
-// Ended is when the session ended; ok is false as long as it has not.
+// Ended returns when the session ended; ok is false if it runs.
 func (s *Session) Ended() (at time.Time, ok bool) {
 	select {
 	case <-s.done:
@@ -116,7 +116,7 @@ func (s *Session) Ended() (at time.Time, ok bool) {
 	}
 }
 
-// exit is the Exit of a session that has ended.
+// exit returns the Exit of a session that has ended.
 func (s *Session) exit() (corral.Exit, error) {
 	switch e := s.end; {
 	case e.Exit != nil:
@@ -144,7 +144,7 @@ func (s *Session) Remove(ctx context.Context) error {
 	return s.forget(ctx)
 }
 
-// Clear is Remove, by the name that the process tool has for it.
+// Clear is Remove, under the process tool's name for it.
 func (s *Session) Clear(ctx context.Context) error { return s.Remove(ctx) }
 
 // Discard kills the session if it runs, and forgets it.
@@ -157,9 +157,9 @@ func (s *Session) Discard(ctx context.Context) error {
 	return s.Remove(ctx)
 }
 
-// forget takes the session out of the table and then removes its process: a session
-// without a process would seem never to have begun. A process that is left, the next
-// life of the program removes (see findAgain).
+// forget removes the session from the table first, and then its process: a session
+// without a process would look as if it had never begun. If the process stays, the next
+// life of the program removes it (see findAgain).
 func (s *Session) forget(ctx context.Context) error {
 	s.mu.Lock()
 	p, gone, end := s.proc, s.gone, s.end

@@ -2,7 +2,7 @@ package session
 
 import "strings"
 
-// quote is an argument as a POSIX shell would have to be given it.
+// quote quotes an argument for a POSIX shell.
 func quote(arg string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("%+,-./:=@_", r)

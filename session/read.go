@@ -12,24 +12,23 @@ import (
 	"github.com/corral-exec/corral/runner"
 )
 
-// MaxPoll bounds how long a Poll waits; DefaultPollBytes each half of what it
-// returns.
+// MaxPoll bounds the wait of a Poll. DefaultPollBytes bounds each half of its output.
 const (
 	MaxPoll          = 2 * time.Minute
 	DefaultPollBytes = 30_000
 )
 
-// pollSettle is how long output that has begun is given to go on, so that a
-// poll does not return with the first word of an answer.
+// pollSettle is the time that a poll waits for more output after the first, so that it
+// does not return with the first word of an answer.
 const pollSettle = 50 * time.Millisecond
 
-// PollOptions say how to poll.
+// PollOptions configure a poll.
 type PollOptions struct {
 	Timeout time.Duration // how long to wait for output or the end; at most MaxPoll
-	// Offset is where to read from. Nil: where the last such poll ended,
-	// also in an earlier life of the program.
+	// Offset is where to read from. Nil: where the last such poll ended, even in an
+	// earlier life of the program.
 	Offset *int64
-	Max    int // bytes of the head and of the tail of what is returned; 0: DefaultPollBytes
+	Max    int // bytes of the head and of the tail of the output; 0: DefaultPollBytes
 }
 
 // A Poll is the output since the last one.
@@ -37,13 +36,13 @@ type Poll struct {
 	Status Status
 	runner.Excerpts
 	Offset int64 // where the output begins
-	// RetryIn is how long to wait before the next poll: the longer, the
-	// more polls in a row found nothing. 0 if the session has ended.
+	// RetryIn is the time to wait before the next poll. It grows with the number of
+	// polls in a row that found nothing. 0 if the session has ended.
 	RetryIn time.Duration
 }
 
-// pollBackoff is how long to wait after the n-th poll in a row, from 1, that
-// found nothing.
+// pollBackoff returns the time to wait after the n-th poll in a row, from 1, that found
+// nothing.
 func pollBackoff(n int) time.Duration {
 	steps := [...]time.Duration{5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute}
 	return steps[min(max(n, 1), len(steps))-1]
@@ -59,7 +58,7 @@ func (s *Session) Poll(ctx context.Context, o PollOptions) (Poll, error) {
 		return Poll{}, err
 	}
 	if o.Offset == nil {
-		// Two polls that share what is new take turns.
+		// Polls that share the new output take turns.
 		select {
 		case s.polling <- struct{}{}:
 			defer func() { <-s.polling }()
@@ -67,7 +66,7 @@ func (s *Session) Poll(ctx context.Context, o PollOptions) (Poll, error) {
 			return Poll{}, context.Cause(ctx)
 		}
 	}
-	over := s.see()
+	over := s.expectEnd()
 	p, err := s.poll(ctx, o)
 	over(err != nil || !p.Status.Ended())
 	return p, err
@@ -85,8 +84,7 @@ func (s *Session) poll(ctx context.Context, o PollOptions) (Poll, error) {
 			return Poll{}, err
 		}
 	}
-	// The status before the output: of a session that has ended, all output
-	// is there.
+	// Read the status before the output: if the session has ended, all output is there.
 	p := Poll{Status: s.Status(ctx), Offset: from}
 	if s.neverBegan() {
 		return p, nil
@@ -94,7 +92,7 @@ func (s *Session) poll(ctx context.Context, o PollOptions) (Poll, error) {
 	var err error
 	p.Excerpts, err = s.excerpts(ctx, from, cmp.Or(o.Max, DefaultPollBytes))
 	if errors.Is(err, corral.ErrLost) && p.Status.State == Unknown {
-		p.Next = from // its output went with it, which the status says
+		p.Next = from // its output is gone too; the status says so
 	} else if err != nil {
 		return Poll{}, err
 	}
@@ -118,7 +116,7 @@ func (s *Session) poll(ctx context.Context, o PollOptions) (Poll, error) {
 	return p, nil
 }
 
-// await waits until there is output from an offset on, or the end, or for d.
+// await waits for output from an offset on, or the end, for at most d.
 func (s *Session) await(ctx context.Context, from int64, d time.Duration) error {
 	wait, cancel := context.WithTimeoutCause(ctx, d, errWaited)
 	defer cancel()
@@ -138,8 +136,7 @@ func (s *Session) await(ctx context.Context, from int64, d time.Duration) error 
 
 var errWaited = errors.New("waited long enough")
 
-// awaitOutput waits until there is output from an offset on. io.EOF: there
-// will be none.
+// awaitOutput waits for output from an offset on. io.EOF: there will be none.
 func (s *Session) awaitOutput(ctx context.Context, from int64) error {
 	var b [1]byte
 	_, err := s.Log().Read(ctx, from, b[:])
@@ -157,7 +154,7 @@ func (s *Session) awaitEnd(ctx context.Context) error {
 	}
 }
 
-// waitError is why a call with a context failed.
+// waitError returns the cause of ctx if it has ended, else err.
 func waitError(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -171,7 +168,7 @@ func (s *Session) neverBegan() bool {
 	return s.end != nil && s.end.Reason == ReasonNotStarted
 }
 
-// excerpts reads the output from an offset to where it is now.
+// excerpts reads the output from an offset to its current end.
 func (s *Session) excerpts(ctx context.Context, from int64, max int) (runner.Excerpts, error) {
 	st, err := s.Log().Stat(ctx)
 	if err != nil {
@@ -189,8 +186,7 @@ func (s *Session) Output(ctx context.Context, max int) (runner.Excerpts, error) 
 	return s.excerpts(ctx, 0, max)
 }
 
-// Tail returns the last max bytes of the output as text. It is cut between
-// characters.
+// Tail returns the last max bytes of the output as text, cut between characters.
 func (s *Session) Tail(ctx context.Context, max int) (string, error) {
 	if s.neverBegan() {
 		return "", nil
@@ -206,8 +202,8 @@ func (s *Session) Tail(ctx context.Context, max int) (string, error) {
 	return trimStart(got.Output.Head + got.Output.Tail), nil
 }
 
-// trimStart takes the rest of a character off the start of text, and makes it
-// valid.
+// trimStart removes the rest of a cut character from the start of text, and makes it
+// valid UTF-8.
 func trimStart(s string) string {
 	for n := 0; n < 3 && s != "" && s[0]&0xc0 == 0x80; n++ {
 		s = s[1:]

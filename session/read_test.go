@@ -58,7 +58,7 @@ func TestPoll(t *testing.T) {
 func TestEventOwed(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		s := r.begin("fail", Options{Background: true, NotifyOnExit: true})
-		over, another := s.see(), s.see()
+		over, another := s.expectEnd(), s.expectEnd()
 		time.Sleep(time.Hour)
 		r.events(0)
 		over(true)
@@ -67,7 +67,7 @@ func TestEventOwed(t *testing.T) {
 		r.events(1)
 
 		s = r.begin("fail", Options{Background: true, NotifyOnExit: true})
-		over, another = s.see(), s.see()
+		over, another = s.expectEnd(), s.expectEnd()
 		time.Sleep(time.Hour)
 		over(false)
 		another(true)
@@ -80,9 +80,9 @@ func TestEventOwed(t *testing.T) {
 func TestEventOwedAcrossLives(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		s := r.begin("fail", Options{Background: true, NotifyOnExit: true})
-		s.see() // never over: it dies with the gateway
+		s.expectEnd() // never over: it dies with the gateway
 		seen := r.begin("fail", Options{Background: true, NotifyOnExit: true})
-		over := seen.see()
+		over := seen.expectEnd()
 		time.Sleep(time.Hour)
 		over(false)
 		r.events(0)
@@ -100,7 +100,7 @@ func TestEventOwedAcrossLives(t *testing.T) {
 func TestEventOwedDiskFull(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		s := r.begin("fail", Options{Background: true, NotifyOnExit: true})
-		over := s.see()
+		over := s.expectEnd()
 		time.Sleep(time.Hour)
 		repair := r.fillDisk()
 		over(true)

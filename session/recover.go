@@ -10,9 +10,10 @@ import (
 	"github.com/corral-exec/corral/internal/origin"
 )
 
-// findAgain tells what is missing in the table, and takes for sessions again what the
-// executors have and the table does not: because it is damaged, was cut off at the end
-// of a line, or is gone. What it returns is closed when they have been asked once.
+// findAgain reports what is missing in the table. It restores the sessions that the
+// executors have and the table lacks, because it is damaged, was cut off at the end of
+// a line, or is gone. The returned channels are closed when the executors have been
+// asked once.
 func (m *Manager) findAgain(kept map[string]string) []<-chan struct{} {
 	missing := map[string]string{} // the agent, or "" if it is not known
 	if d := &m.journal.Damage; d.Any() {
@@ -25,7 +26,7 @@ func (m *Manager) findAgain(kept map[string]string) []<-chan struct{} {
 			"pieces", len(d.Pieces), "bytes", d.Size(), "missing", slices.Sorted(maps.Keys(missing)))
 	}
 	m.orphans = nil
-	left := map[string]string{} // by sessions that were removed
+	left := map[string]string{} // processes of removed sessions
 	for id, agent := range kept {
 		switch {
 		case m.sessions[id] != nil || corral.ValidateID(id) != nil || ValidateAgent(agent) != nil:
@@ -50,7 +51,7 @@ func (m *Manager) findAgain(kept map[string]string) []<-chan struct{} {
 	m.spawn(func() {
 		defer close1()
 		for n := 0; ; n++ {
-			maps.DeleteFunc(missing, func(id, agent string) bool { return m.take(id, agent, agents) })
+			maps.DeleteFunc(missing, func(id, agent string) bool { return m.restore(id, agent, agents) })
 			close1()
 			if len(missing) == 0 || m.backoff(n) != nil {
 				return
@@ -60,9 +61,9 @@ func (m *Manager) findAgain(kept map[string]string) []<-chan struct{} {
 	return []<-chan struct{}{looked}
 }
 
-// take makes a session of what was missing, if an agent's executor has it and says
-// that it is the agent's. It reports whether that is settled.
-func (m *Manager) take(id, agent string, agents []string) bool {
+// restore makes a session of a missing ID, if an agent's executor has the process and
+// says that it is the agent's. It reports whether the question is answered.
+func (m *Manager) restore(id, agent string, agents []string) bool {
 	if agent != "" {
 		agents = []string{agent}
 	}
@@ -95,15 +96,15 @@ func (m *Manager) takeFor(agent, id string) error {
 	if o == nil || o.Agent != agent {
 		return corral.Errorf(corral.ErrNotFound, "", "process %s is not known to be of agent %s", id, agent)
 	}
-	if _, err := m.Agent(agent).take(p, *o, false); err != nil {
+	if _, err := m.Agent(agent).addProcess(p, *o, false); err != nil {
 		return err
 	}
 	m.log.Warn("a session that was missing in the table was found again", "session", id, "agent", agent)
 	return nil
 }
 
-// kept are the processes that executors on this machine have records of, with their
-// agents. Of what was removed it leaves only what is among them.
+// kept returns the processes that executors on this machine have records of, with their
+// agents. It drops all other IDs from m.leaving.
 func (m *Manager) kept() map[string]string {
 	if m.cfg.Kept == nil {
 		clear(m.leaving)
@@ -118,8 +119,8 @@ func (m *Manager) kept() map[string]string {
 	return kept
 }
 
-// removeLeft removes the processes of sessions that were removed. One that runs was
-// not, and is a session again.
+// removeLeft removes the processes of removed sessions. A running process was not
+// removed: it becomes a session again.
 func (m *Manager) removeLeft(left map[string]string) {
 	for n := 0; ; n++ {
 		maps.DeleteFunc(left, func(id, agent string) bool {
@@ -139,7 +140,7 @@ func (m *Manager) removeLeft(left map[string]string) {
 			}
 			switch {
 			case errors.Is(err, corral.ErrRunning):
-				return m.take(id, agent, nil)
+				return m.restore(id, agent, nil)
 			case err != nil && !errors.Is(err, corral.ErrNotFound):
 				return false
 			}

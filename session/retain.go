@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Retention bounds what is kept of sessions that have ended. The oldest go
-// first. A session that runs, or that a call waits for, is never forgotten.
+// Retention bounds the sessions that are kept after their end. The oldest go first. A
+// session that runs, or that a call waits for, is never forgotten.
 type Retention struct {
 	Count int           // sessions of one agent; 0: 200
 	Bytes int64         // output of all sessions; 0: 2 GiB
@@ -30,7 +30,7 @@ func (r Retention) withDefaults() Retention {
 const (
 	sweepEvery = time.Minute // for age
 	sweepPause = time.Second // at least, between two sweeps
-	sweepLimit = time.Minute // for removing what is too much
+	sweepLimit = time.Minute // for one sweep
 )
 
 func (m *Manager) wakeJanitor() {
@@ -40,7 +40,7 @@ func (m *Manager) wakeJanitor() {
 	}
 }
 
-// janitor forgets what is too much, until the Manager is closed.
+// janitor forgets sessions beyond the Retention, until the Manager is closed.
 func (m *Manager) janitor() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -71,8 +71,8 @@ func (m *Manager) sweepOnce(now time.Time) {
 	}
 }
 
-// retire forgets a session that is too much. What another program began is that
-// one's to remove.
+// retire forgets a session beyond the Retention. A process that another program began
+// is left for that program to remove.
 func (s *Session) retire(ctx context.Context) error {
 	if !s.start.Foreign {
 		return s.forget(ctx)
@@ -90,7 +90,7 @@ type remnant struct {
 	bytes int64
 }
 
-// endedSessions are those that may be forgotten, the newest first.
+// endedSessions returns the sessions that may be forgotten, the newest first.
 func (m *Manager) endedSessions() []remnant {
 	var list []remnant
 	for _, s := range m.all() {
@@ -104,7 +104,7 @@ func (m *Manager) endedSessions() []remnant {
 	return list
 }
 
-// tooMuch is what of a list, the newest first, is to go.
+// tooMuch returns the sessions to forget from a list, the newest first.
 func tooMuch(list []remnant, keep Retention, now time.Time) []*Session {
 	var out []*Session
 	var bytes int64

@@ -11,9 +11,9 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A Session is a command of an agent. It is a corral.Process that stays the
-// same when the executor has to be asked for it again. Every method may be
-// called from any goroutine.
+// A Session is a command of an agent. It is a corral.Process that stays the same even
+// if the executor has to be asked for it again. Every method may be called from any
+// goroutine.
 type Session struct {
 	m     *Manager
 	id    string
@@ -22,32 +22,32 @@ type Session struct {
 
 	ready chan struct{} // closed when proc is set, or the session has ended
 	done  chan struct{} // closed when end is set
-	typed typing        // what is known of its terminal
+	typed typing        // the known state of its terminal
 
-	counted atomic.Pointer[atomic.Int64] // its agent's running sessions, as long as it is one of them
+	counted atomic.Pointer[atomic.Int64] // its agent's count of running sessions, while it is counted
 
 	polling chan struct{} // a token: one poll at a time takes output
 
 	mu         sync.Mutex
-	proc       corral.Process // the executor's; nil before ready, and until it is needed for what ended in an earlier life
+	proc       corral.Process // the executor's; nil before ready, and, if it ended in an earlier life, until it is needed
 	info       *corral.Info
 	end        *ended // set once
 	background bool
 	gone       bool  // forgotten
 	failed     error // of begin: nothing was started
-	away       error // why the executor cannot be reached; nil: it can
+	away       error // why the executor cannot be reached; nil if it can
 
 	foreground int           // calls of Yield under way
 	seers      int           // calls under way that will see the end
-	noticed    bool          // it was said that it runs
-	owed       bool          // the end is no event because a call was to see it
-	killing    Reason        // it is being killed, for this
-	killed     chan struct{} // closed when the killer has given up, with killErr
+	noticed    bool          // an event said that it runs
+	owed       bool          // the end is no event so far, because a call was to see it
+	killing    Reason        // why it is being killed
+	killed     chan struct{} // closed when the kill has been given up, with killErr
 	killErr    error
 
 	polled int64 // output up to here has been handed out by Poll
 	empty  int   // polls in a row that found nothing
-	size   int64 // of the output when it was looked at last
+	size   int64 // size of the output at the last look
 	sizeAt time.Time
 }
 
@@ -58,10 +58,10 @@ func newSession(m *Manager, id string, start begun) *Session {
 	}
 }
 
-// ID names the session, and its process.
+// ID is the ID of the session and of its process.
 func (s *Session) ID() string { return s.id }
 
-// begin starts the command of a session that is in the table by now.
+// begin starts the command of a session that is already in the table.
 func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
 	if err := s.m.journal.add(line{Op: opStart, ID: s.id, Start: &s.start}); err != nil {
 		return s.notBegun(err)
@@ -88,9 +88,9 @@ func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
 	}
 	s.found(p)
 	if info := p.Info(); s.start.Background || info.Notice != "" || len(info.Warnings) > 0 {
-		// A caller that was told that it runs is never told that it did not; and
-		// the executor that the next life asks may not know all of Info, such as
-		// why a command went where it went.
+		// A caller that has seen the command run must never hear that it did not. And
+		// the executor that the next life asks may not know all of Info, such as the
+		// reason of the route.
 		if err := s.m.journal.add(line{Op: opBegun, ID: s.id, Info: &info}); err != nil {
 			s.m.log.Warn("what is known of the process of a session may be forgotten", "session", s.id, "error", err)
 		}
@@ -102,14 +102,14 @@ func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
 	return nil
 }
 
-// spawnNotice has it said that the session runs, where that is wanted.
+// spawnNotice starts notice, if the session wants it.
 func (s *Session) spawnNotice() {
 	if s.start.Notice > 0 {
 		s.m.spawn(s.notice)
 	}
 }
 
-// notBegun forgets a session when it is known that nothing was started.
+// notBegun forgets a session of which nothing was started.
 func (s *Session) notBegun(err error) error {
 	s.mu.Lock()
 	s.failed, s.gone = err, true
@@ -118,7 +118,7 @@ func (s *Session) notBegun(err error) error {
 	return errors.Join(err, s.m.drop(s, ""))
 }
 
-// found is told of the process: the first, or one for the same process.
+// found stores the process: the first time, or again for the same process.
 func (s *Session) found(p corral.Process) {
 	info := p.Info()
 	s.mu.Lock()
@@ -137,8 +137,8 @@ func (s *Session) found(p corral.Process) {
 	}
 }
 
-// adopt goes on with a session when it is not known what became of it. looked is
-// called when the executor was asked once.
+// adopt resumes a session whose state is not known. It calls looked when the executor
+// was asked once.
 func (s *Session) adopt(looked func()) {
 	defer looked()
 	if !s.start.Background { // its caller is gone with the program
@@ -160,8 +160,8 @@ func (s *Session) adopt(looked func()) {
 	s.watch(p)
 }
 
-// reattach asks the executor for the process until it answers. Nil: the session
-// has ended, or the Manager is closed.
+// reattach asks the executor for the process until it answers. Nil: the session has
+// ended, or the Manager is closed.
 func (s *Session) reattach(looked func()) corral.Process {
 	for n := 0; ; n++ {
 		p, err := s.attach(s.m.life)
@@ -200,12 +200,12 @@ func (s *Session) attach(ctx context.Context) (corral.Process, error) {
 	return ex.Attach(ctx, s.id)
 }
 
-// notFound ends a session that its executor does not know.
+// notFound ends a session that the executor does not know.
 func (s *Session) notFound(err error) {
 	s.mu.Lock()
 	began := s.info != nil
 	s.mu.Unlock()
-	if s.m.journal.Inside && !began { // the line that said more may be gone
+	if s.m.journal.Inside && !began { // the lines that told more may be lost
 		s.finish(ended{State: Unknown, Reason: ReasonLost, At: time.Now().UTC(),
 			Detail: "the table of sessions was damaged, and its executor does not know it: " + err.Error()})
 		return
@@ -219,7 +219,7 @@ func (s *Session) notFound(err error) {
 		Detail: "the gateway stopped before the command was started; nothing ran"})
 }
 
-// watch waits for the end, wherever that takes it.
+// watch waits for the end, and reattaches as often as needed.
 func (s *Session) watch(p corral.Process) {
 	stop := s.watchTerminal(p)
 	for {
@@ -248,7 +248,7 @@ func (s *Session) watch(p corral.Process) {
 	}
 }
 
-// endOf is what an exit means.
+// endOf turns an exit into the end of a session.
 func (s *Session) endOf(exit corral.Exit) ended {
 	e := ended{State: Completed, Exit: &exit, At: exit.EndedAt}
 	s.mu.Lock()
@@ -264,13 +264,13 @@ func (s *Session) endOf(exit corral.Exit) ended {
 	return e
 }
 
-// finish records the end, and the event if it is one, in one line. While that
-// cannot be written the session goes on not to have ended.
+// finish records the end, and the event if there is one, in one line. The session
+// counts as running until that is written.
 func (s *Session) finish(e ended) {
 	tail := ""
-	if st, err := s.logStat(s.m.life); err == nil { // it is attached to
+	if st, err := s.logStat(s.m.life); err == nil { // the output may be unreachable
 		e.Size, e.Gap = st.Size, st.Gap()
-		tail, _ = s.Tail(s.m.life, eventTail) // an event without one is better than none
+		tail, _ = s.Tail(s.m.life, eventTail) // an event without a tail is better than no event
 	}
 	for n := 0; ; n++ {
 		err := s.tryFinish(e, tail)
@@ -296,7 +296,7 @@ func (s *Session) kept() bool {
 	return s.background || s.start.Keep
 }
 
-// eventTail is how much output an event's tail is made from.
+// eventTail is how much output goes into an event's tail, in bytes.
 const eventTail = 2000
 
 func (s *Session) tryFinish(e ended, tail string) error {
@@ -305,7 +305,7 @@ func (s *Session) tryFinish(e ended, tail string) error {
 	if s.end != nil {
 		return nil
 	}
-	// No caller was told that a session began that never did.
+	// No event for a session that never began: no caller was told that it had begun.
 	notify := s.start.Notify && s.background && !s.gone && e.Reason != ReasonNotStarted
 	s.owed = notify && s.seers > 0
 	l := line{Op: opEnd, ID: s.id, Info: s.info, End: &e, Owed: s.owed}
@@ -319,16 +319,16 @@ func (s *Session) tryFinish(e ended, tail string) error {
 	case s.background || s.start.Keep:
 		err = s.m.journal.add(l)
 	}
-	// The end of a session in the foreground is not written: it is about to
-	// be forgotten, and until then the executor knows how it ended.
+	// The end of a session in the foreground is not written: it is forgotten soon, and
+	// until then the executor knows the end.
 	if err == nil {
-		s.settle(e)
+		s.markEnded(e)
 	}
 	return err
 }
 
-// settle ends the session. s.mu is held, or no other goroutine has s.
-func (s *Session) settle(e ended) {
+// markEnded ends the session. s.mu is held, or no other goroutine has s.
+func (s *Session) markEnded(e ended) {
 	s.end = &e
 	s.uncount()
 	if e.Exit == nil || !e.Exit.Success() {
@@ -342,10 +342,9 @@ func (s *Session) settle(e ended) {
 	}
 }
 
-// see registers a call that will see the end, so that it need be no event. The
-// call is over with the function that it returns, which is told whether it was
-// given up.
-func (s *Session) see() (over func(gaveUp bool)) {
+// expectEnd registers a call that will see the end, so that no event is needed. Call
+// over when the call ends; gaveUp reports that it did not see the end.
+func (s *Session) expectEnd() (over func(gaveUp bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seers++
@@ -359,7 +358,7 @@ func (s *Session) see() (over func(gaveUp bool)) {
 		s.mu.Unlock()
 		switch {
 		case !owed:
-		case gaveUp: // as did all who were to see the end
+		case gaveUp: // all calls that were to see the end gave up
 			s.announce()
 		default:
 			s.noteSeen()
@@ -367,14 +366,14 @@ func (s *Session) see() (over func(gaveUp bool)) {
 	}
 }
 
-// noteSeen has the next life make no event of an end that was owed.
+// noteSeen keeps the next life from making an event of the end.
 func (s *Session) noteSeen() {
 	if err := s.m.journal.add(line{Op: opSeen, ID: s.id}); err != nil {
 		s.m.log.Warn("cannot note that the end of a session was seen; after a restart it may be an event", "session", s.id, "error", err)
 	}
 }
 
-// announce makes an event of an end that was owed. What cannot be recorded is
+// announce makes the event of an end that no call saw. If it cannot be recorded it is
 // tried again, if need be by the next life.
 func (s *Session) announce() {
 	tail, _ := s.Tail(s.m.life, eventTail)
@@ -413,11 +412,11 @@ func (s *Session) state() State {
 	return s.end.State
 }
 
-// reachLimit is for how long calls wait for an executor that cannot be reached.
+// reachLimit bounds the wait of calls for an executor that cannot be reached.
 const reachLimit = 30 * time.Second
 
-// attached waits until it is known what became of the session. ErrNotFound: it
-// never began. ErrUnavailable: where it runs cannot be reached.
+// attached waits until the state of the session is known. ErrNotFound: it never began.
+// ErrUnavailable: its host cannot be reached.
 func (s *Session) attached(ctx context.Context) error {
 	limit := time.NewTimer(reachLimit)
 	defer limit.Stop()
@@ -429,7 +428,7 @@ func (s *Session) attached(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-s.m.life.Done():
 			waiting = false
-		case <-limit.C: // one that is being started may take its time
+		case <-limit.C: // a session that is being started may take its time
 			if err := s.unreachable(); err != nil {
 				return err
 			}
@@ -450,7 +449,7 @@ func (s *Session) attached(ctx context.Context) error {
 	return nil
 }
 
-// unreachable is the error if it cannot be told now what became of the session.
+// unreachable returns an error if the state of the session cannot be known now.
 func (s *Session) unreachable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -460,8 +459,8 @@ func (s *Session) unreachable() error {
 	return corral.Errorf(corral.ErrUnavailable, corral.Hint(s.away), "session %s cannot be reached; it is known again when where it runs is back: %w", s.id, s.away)
 }
 
-// process returns the executor's process, asking for it if this life of the
-// program did not yet.
+// process returns the executor's process. It asks the executor if this life of the
+// program has not yet done so.
 func (s *Session) process(ctx context.Context) (corral.Process, error) {
 	if err := s.attached(ctx); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 // MaxWait bounds a WaitFor.
 const MaxWait = 30 * time.Minute
 
-// Met is what a WaitFor was for.
+// Met is the condition that ended a WaitFor.
 type Met string
 
 const (
@@ -28,8 +28,8 @@ const (
 type WaitOptions struct {
 	Output  bool           // any output
 	Pattern *regexp.Regexp // output that matches
-	// Offset is from where on output counts. Nil: what no poll has handed
-	// out yet.
+	// Offset is where the awaited output begins. Nil: after the output that polls have
+	// returned.
 	Offset  *int64
 	Timeout time.Duration // 0 or more than MaxWait: MaxWait
 }
@@ -38,16 +38,16 @@ type WaitOptions struct {
 type Waited struct {
 	Status Status
 	Met    Met
-	Match  string // what the pattern matched
+	Match  string // the text that matched the pattern
 	Offset int64  // where the match, or the new output, begins
-	Next   int64  // where it ends: the offset for what comes after it
+	Next   int64  // where it ends: the offset of the output after it
 }
 
 // WaitFor waits for output, for output that matches a pattern, or for the end.
 // It takes nothing from Poll. An end that it sees is no event.
 //
-// A pattern is matched against the output as text, as it arrives, without
-// regard to chunks: with at least maxMatch bytes before the newest.
+// A pattern is matched against the output as text, as it arrives, across chunks: at
+// least the maxMatch bytes before the newest output take part.
 func (s *Session) WaitFor(ctx context.Context, o WaitOptions) (Waited, error) {
 	if o.Timeout < 0 || o.Offset != nil && *o.Offset < 0 {
 		return Waited{}, corral.Errorf(corral.ErrInvalid, "0 is the default of each", "the time-out or the offset is negative")
@@ -58,7 +58,7 @@ func (s *Session) WaitFor(ctx context.Context, o WaitOptions) (Waited, error) {
 	if o.Timeout == 0 || o.Timeout > MaxWait {
 		o.Timeout = MaxWait
 	}
-	over := s.see()
+	over := s.expectEnd()
 	w, err := s.waitFor(ctx, o)
 	over(err != nil || !w.Status.Ended())
 	return w, err
@@ -88,7 +88,7 @@ func (s *Session) waitFor(ctx context.Context, o WaitOptions) (Waited, error) {
 	return w, nil
 }
 
-// waitOutput waits for output, or its end, or the end of the session.
+// waitOutput waits for output, its end, or the end of the session.
 func (s *Session) waitOutput(ctx context.Context, o WaitOptions, w *Waited) error {
 	if !o.Output && o.Pattern == nil || s.neverBegan() {
 		return nil
@@ -116,7 +116,7 @@ func (s *Session) waitOutput(ctx context.Context, o WaitOptions, w *Waited) erro
 	}
 }
 
-// maxMatch is how much output before the newest a pattern is matched against.
+// maxMatch is how much older output a pattern is matched against, in bytes.
 const maxMatch = 64 << 10
 
 // A matcher looks for a pattern in output that arrives in chunks.
@@ -126,7 +126,7 @@ type matcher struct {
 	off     int64 // of text
 }
 
-// add takes a chunk in, and returns where the first match is.
+// add reads a chunk, and returns where the first match is.
 func (m *matcher) add(c corral.Chunk) (at, end int64, ok bool) {
 	if m.pattern == nil {
 		return 0, 0, false

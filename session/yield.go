@@ -8,13 +8,12 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Yield has the session in the foreground of this call until it ends, or for d
-// (0: not at all; negative: without a limit), and then in the background. If
-// ctx ends before that, the whole tree is killed, and the error is the
-// context's cause. A session that is in the background already stays there,
-// and is not killed.
+// Yield has the session in the foreground of this call until it ends, or for d (0: not
+// at all; negative: without a limit), and then moves it to the background. If ctx ends
+// before that, the whole tree is killed, and the error is the context's cause. A
+// session that is in the background already stays there and is not killed.
 func (s *Session) Yield(ctx context.Context, d time.Duration) (Status, error) {
-	over := s.see()
+	over := s.expectEnd()
 	s.mu.Lock()
 	s.foreground++
 	s.mu.Unlock()
@@ -67,8 +66,8 @@ func (s *Session) abandon(ctx context.Context) {
 // Background puts the session into the background.
 func (s *Session) Background() error { return s.toBackground() }
 
-// toBackground notes that the session is in the background, which it is also if
-// that cannot be written: a next life knows no other place for it.
+// toBackground records that the session is in the background. It is there even if the
+// record cannot be written: the next life puts every running session there.
 func (s *Session) toBackground() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,8 +78,8 @@ func (s *Session) toBackground() error {
 	return s.m.journal.add(line{Op: opBackground, ID: s.id, Info: s.info})
 }
 
-// Keep keeps a session that ended in the foreground, until it is removed or
-// the table is full.
+// Keep keeps a session that ends in the foreground, until it is removed or the table is
+// full.
 func (s *Session) Keep() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +95,7 @@ func (s *Session) Keep() error {
 	return nil
 }
 
-// killLimit is how long a tree may take to end after SIGKILL before a call
-// stops waiting for it.
+// killLimit bounds the wait of a call for a tree to end after SIGKILL.
 const killLimit = 5 * time.Second
 
 func (s *Session) grace() time.Duration {
@@ -111,14 +109,14 @@ func (s *Session) grace() time.Duration {
 	}
 }
 
-// Kill ends the session: SIGTERM to the whole tree, and SIGKILL after the
-// command's grace. It returns when the session has ended; the kill goes on if
-// ctx ends before. ErrEnded: it had ended before.
+// Kill ends the session: SIGTERM to the whole tree, and SIGKILL after the command's
+// grace. It returns when the session has ended. If ctx ends before, the kill goes on.
+// ErrEnded: it had ended before.
 func (s *Session) Kill(ctx context.Context) (Status, error) {
 	if err := s.attached(ctx); err != nil {
 		return Status{}, err
 	}
-	over := s.see()
+	over := s.expectEnd()
 	killed, err := s.beginKill(ReasonKilled)
 	if err != nil {
 		over(false)
@@ -138,8 +136,8 @@ func (s *Session) Kill(ctx context.Context) (Status, error) {
 	return st, err
 }
 
-// beginKill has the session killed, unless it is being killed already. The channel
-// is closed when that has been given up.
+// beginKill starts a kill, unless one is under way. The channel is closed when the kill
+// has been given up.
 func (s *Session) beginKill(reason Reason) (<-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,14 +154,14 @@ func (s *Session) beginKill(reason Reason) (<-chan struct{}, error) {
 	if !s.m.spawn(func() { defer close(killed); s.kill() }) {
 		return nil, errClosed
 	}
-	// A kill that cannot be noted is not put off for that: what is lost is
-	// who killed it, if the gateway dies now.
+	// A kill that cannot be recorded is not delayed. If the gateway dies now, only the
+	// reason of the kill is lost.
 	_ = s.m.journal.add(line{Op: opKill, ID: s.id, Reason: s.killing})
 	s.killed = killed
 	return killed, nil
 }
 
-// kill kills the tree, and tries until it has ended or cannot be killed.
+// kill tries to kill the tree until it has ended or cannot be killed.
 func (s *Session) kill() {
 	err := s.tryKill()
 	s.mu.Lock()
@@ -173,7 +171,7 @@ func (s *Session) kill() {
 	}
 	s.killErr, s.killed = err, nil
 	if errors.Is(err, errors.ErrUnsupported) {
-		s.killing = "" // however it ends now, it is not on our account
+		s.killing = "" // a later end is not caused by this kill
 	}
 }
 
@@ -205,7 +203,7 @@ func (s *Session) tryKill() error {
 	}
 }
 
-// endsWithin waits for the end.
+// endsWithin reports whether the session ends within d.
 func (s *Session) endsWithin(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

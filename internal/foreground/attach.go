@@ -12,22 +12,22 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// AttachOptions say how a session is attached to.
+// AttachOptions configure Attach.
 type AttachOptions struct {
 	Streams
-	Keys  *Keys // that detach
-	Stdin bool  // standard input is passed on
-	Raw   bool  // nothing of the output is filtered
+	Keys  *Keys // keys that detach
+	Stdin bool  // pass standard input on
+	Raw   bool  // do not filter the output
 
-	Tell  func(line string)        // what the program does, which is no output
-	Words func(text string) string // a warning as people read it
+	Tell  func(line string)        // reports on the program itself, apart from the output
+	Words func(text string) string // converts a warning for people
 }
 
 // errDetached ends an attachment and nothing else.
 var errDetached = errors.New("detached")
 
-// Attach shows a session, from an offset of its log on, until it ends, and passes on
-// what is typed. It returns how the session ended; nil if the user detached.
+// Attach shows a session, from an offset of its log on, until it ends, and passes typed
+// input on. It returns how the session ended; nil if the user detached.
 func Attach(ctx context.Context, p *client.Process, st session.Status, from int64, o AttachOptions) (*session.Status, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -47,7 +47,7 @@ func Attach(ctx context.Context, p *client.Process, st session.Status, from int6
 	end, err := t.run(ctx)
 	if errors.Is(context.Cause(ctx), errDetached) {
 		line := "detached from " + st.ID + ", which goes on"
-		if terminal.Is(o.In) { // the cursor is wherever the session left it
+		if terminal.Is(o.In) { // the cursor is at an unknown place
 			line = "\r\n" + line
 		}
 		o.Tell(line)
@@ -56,7 +56,7 @@ func Attach(ctx context.Context, p *client.Process, st session.Status, from int6
 	return end, err
 }
 
-// An attachment is this terminal at a session.
+// An attachment connects this terminal to a session.
 type attachment struct {
 	AttachOptions
 	tty     tty
@@ -69,9 +69,9 @@ type attachment struct {
 	view    View
 
 	screen *terminal.Screen // nil: no terminal shows the session's terminal
-	redraw bool             // the program has to draw its screen anew
+	redraw bool             // the program has to redraw its screen
 	past   terminal.Past
-	now    int64 // output before was answered when it was new
+	now    int64 // output before this offset was answered when it was new
 }
 
 func (t *attachment) run(ctx context.Context) (*session.Status, error) {
@@ -88,7 +88,7 @@ func (t *attachment) run(ctx context.Context) (*session.Status, error) {
 		t.tty.makeRaw(t.Streams)
 		defer t.tty.restore()
 	} else {
-		t.keys.sequence = nil // a user who types by the line cannot type them
+		t.keys.sequence = nil // a user who types whole lines cannot type them
 	}
 	defer t.leave()
 	if err := t.enter(); err != nil {
@@ -96,7 +96,7 @@ func (t *attachment) run(ctx context.Context) (*session.Status, error) {
 	}
 	t.draw(ctx)
 	if input {
-		// It ends with this process if nothing is typed any more.
+		// It ends with this process if no more input comes.
 		if terminal.Is(t.In) {
 			go t.pass(ctx, t.In)
 		} else {
@@ -123,7 +123,7 @@ func (t *attachment) run(ctx context.Context) (*session.Status, error) {
 	}
 }
 
-// greet says how to get away again.
+// greet says how to detach.
 func (t *attachment) greet(input bool) {
 	how := "Ctrl-C detaches"
 	switch {
@@ -138,7 +138,7 @@ func (t *attachment) greet(input bool) {
 	t.Tell("attached to " + t.status.ID + "; " + how)
 }
 
-// warn is a warning on a terminal that may be raw.
+// warn writes a warning to a terminal that may be raw.
 func (t *attachment) warn(text string) {
 	text = "warning: " + t.Words(text)
 	if t.tty.raw != nil {
@@ -150,8 +150,8 @@ func (t *attachment) warn(text string) {
 // resize tells the session the size of our terminal.
 func (t *attachment) resize(ctx context.Context) { t.resizeTo(ctx, func(*corral.Size) {}) }
 
-// resizeTo does so with a change. The gateway may be away, and a size that
-// cannot be set is no reason to stop.
+// resizeTo does that with a changed size. It ignores errors: the gateway may be away,
+// and a wrong size is no reason to stop.
 func (t *attachment) resizeTo(ctx context.Context, change func(*corral.Size)) {
 	if t.tty.file == nil || t.status.Ended() {
 		return
@@ -164,8 +164,8 @@ func (t *attachment) resizeTo(ctx context.Context, change func(*corral.Size)) {
 	}
 }
 
-// feed hands a pipe or a file to the session: all of it arrives, or the error says
-// that it did not.
+// feed passes a pipe or a file to the session. If not all of it arrives, that is an
+// error.
 func (t *attachment) feed(ctx context.Context, in io.Reader) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -187,7 +187,7 @@ func (t *attachment) feed(ctx context.Context, in io.Reader) {
 	}
 }
 
-// pass hands what is typed to the session.
+// pass passes typed input to the session.
 func (t *attachment) pass(ctx context.Context, in io.Reader) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -215,11 +215,11 @@ func (t *attachment) write(ctx context.Context, data []byte) {
 	}
 }
 
-// RetryPause is how often a gateway is tried that is away.
+// RetryPause is the pause between attempts to reach a gateway.
 const RetryPause = 50 * time.Millisecond
 
-// again sends something as soon as there is a reader. When it may
-// have been sent, it is not sent twice.
+// again repeats send until the session is connected. If the data may have been sent, it
+// is not sent twice.
 func (t *attachment) again(ctx context.Context, send func(context.Context) error) {
 	for {
 		err := send(ctx)

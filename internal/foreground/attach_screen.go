@@ -9,9 +9,8 @@ import (
 	"github.com/corral-exec/corral/internal/terminal"
 )
 
-// findScreen finds out what the terminal has to be like for what is to be shown.
-// A program that has a screen of its own draws it anew, and nothing of what it
-// drew before is shown.
+// findScreen finds the terminal state for the output to be shown. A program with a
+// screen of its own redraws it, and its earlier output is not shown.
 func (t *attachment) findScreen(ctx context.Context, log corral.Log) error {
 	if _, ok := terminal.Shows(t.Out); !ok || !t.status.TTY {
 		return nil
@@ -45,7 +44,7 @@ func (t *attachment) findScreen(ctx context.Context, log corral.Log) error {
 	return nil
 }
 
-// enter prepares our terminal; leave makes it again what it was.
+// enter prepares our terminal; leave restores it.
 func (t *attachment) enter() error {
 	if t.screen == nil {
 		return nil
@@ -56,12 +55,12 @@ func (t *attachment) enter() error {
 
 func (t *attachment) leave() {
 	if t.screen != nil {
-		// A terminal that is gone needs nothing.
+		// Errors do not matter: the terminal may be gone.
 		_, _ = io.WriteString(t.Out, t.screen.Leave())
 	}
 }
 
-// show shows output, and output that is history without what our terminal would
+// show shows output. In old output it leaves out queries that our terminal would
 // answer: the answer would be typed.
 func (t *attachment) show(c corral.Chunk) error {
 	if t.screen == nil {
@@ -76,12 +75,12 @@ func (t *attachment) show(c corral.Chunk) error {
 	return t.view.Write(corral.Chunk{Stream: c.Stream, Offset: c.Offset, Data: data}, t.next)
 }
 
-// redrawPause is how long a program has to see that its terminal has another
-// size before it is of its right one. A program draws its whole screen only when
-// the size changes, and it may be ours already.
+// redrawPause is the time for a program to notice a changed terminal size, before the
+// right size is set. A program redraws its whole screen only when the size changes, and
+// the size may be right already.
 const redrawPause = 100 * time.Millisecond
 
-// draw has the program draw for a terminal of the size of ours.
+// draw makes the program draw for the size of our terminal.
 func (t *attachment) draw(ctx context.Context) {
 	if t.redraw {
 		t.resizeTo(ctx, func(s *corral.Size) { s.Rows = max(1, s.Rows-1) })

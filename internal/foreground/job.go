@@ -14,37 +14,37 @@ import (
 	"github.com/corral-exec/corral/internal/terminal"
 )
 
-// Streams are those of this program.
+// Streams are the standard streams of this program.
 type Streams struct {
 	In       *os.File
 	Out, Err io.Writer
 	Warn     func(text string) // a complete sentence
 }
 
-// A Job is a command that this call waits for: signals go to it, and the terminal's
+// A Job is a command that this call waits for. It gets the signals and the terminal's
 // size.
 type Job struct {
 	Streams
 	Cancel context.CancelCauseFunc // ends a start that is under way, or a run
-	Keep   bool                    // the process is not forgotten when it has ended
+	Keep   bool                    // do not forget the process after its end
 
-	tty tty // only for OpenTerminal and what it returns
+	tty tty // for OpenTerminal and its result
 
 	mu      sync.Mutex
 	process corral.Process // nil until it has started
-	signals int            // that the user sent to end it
+	signals int            // ending signals from the user so far
 }
 
-// CallLimit bounds calls on a process that nobody can cancel.
+// CallLimit bounds calls on a process that the user cannot cancel.
 const CallLimit = 5 * time.Second
 
-// Start is told of the process. From here on signals are the command's.
+// Start sets the process. From now on it gets the signals.
 func (j *Job) Start(p corral.Process) {
 	j.tty.makeRaw(j.Streams)
 	j.mu.Lock()
 	j.process = p
 	j.mu.Unlock()
-	j.resize() // it may have changed since the command was told
+	j.resize() // the size may have changed since the start
 }
 
 func (j *Job) current() corral.Process {
@@ -53,7 +53,7 @@ func (j *Job) current() corral.Process {
 	return j.process
 }
 
-// Remove forgets the process, if it has ended: nobody will ask for it again.
+// Remove forgets the process if it has ended: it is not needed any more.
 func (j *Job) Remove() {
 	p := j.current()
 	if p == nil || j.Keep {
@@ -66,11 +66,11 @@ func (j *Job) Remove() {
 	}
 }
 
-// ForwardSignals hands on what is sent to this program until stop is called.
+// ForwardSignals passes this program's signals on until stop is called.
 func (j *Job) ForwardSignals() (stop func()) { return onSignals(j.resize, j.end) }
 
-// end hands on a signal that is meant to end the command. The second kills,
-// and the third is for when not even that is possible.
+// end passes on a signal that is meant to end the command. The second signal kills it,
+// and the third cancels this program's own call.
 func (j *Job) end(number corral.Signal) {
 	j.mu.Lock()
 	p := j.process
@@ -87,13 +87,13 @@ func (j *Job) end(number corral.Signal) {
 	ctx, cancel := context.WithTimeout(context.Background(), CallLimit)
 	defer cancel()
 	if err := p.Signal(ctx, number); err != nil && !errors.Is(err, corral.ErrEnded) {
-		j.Cancel(Interruption{number}) // which tries by itself, and says what comes of it
+		j.Cancel(Interruption{number}) // it tries to stop the command, and reports the result
 	}
 }
 
-// OpenTerminal gives cmd a terminal of the size of ours. Ours is made raw when
-// the command has started, if it is where the input comes from; restore undoes
-// that, and may be called in any case.
+// OpenTerminal gives cmd a terminal of the size of ours. If the input comes from our
+// terminal, it is made raw when the command has started. restore undoes that, and may
+// always be called.
 func (j *Job) OpenTerminal(cmd *corral.Command) (restore func()) {
 	cmd.TTY = &corral.Size{}
 	for _, f := range []any{j.In, j.Out} {
@@ -109,7 +109,8 @@ func (j *Job) OpenTerminal(cmd *corral.Command) (restore func()) {
 // HasTerminal reports whether OpenTerminal found ours.
 func (j *Job) HasTerminal() bool { return j.tty.file != nil }
 
-// resize follows our terminal. A size that cannot be set is no reason to stop.
+// resize passes the size of our terminal on. It ignores errors: a wrong size is no
+// reason to stop.
 func (j *Job) resize() {
 	p := j.current()
 	if p == nil || j.tty.file == nil {
@@ -143,12 +144,12 @@ func (t *tty) makeRaw(s Streams) {
 // restore undoes makeRaw.
 func (t *tty) restore() {
 	if t.raw != nil {
-		// Nothing can be done for a terminal that is gone.
+		// The terminal may be gone.
 		_ = term.Restore(int(t.file.Fd()), t.raw)
 	}
 }
 
-// size is that of our terminal; the zero size if it has none.
+// size returns the size of our terminal; the zero size if it has none.
 func (t *tty) size() *corral.Size {
 	cols, rows, err := term.GetSize(int(t.file.Fd()))
 	const limit = 1<<16 - 1
@@ -158,12 +159,12 @@ func (t *tty) size() *corral.Size {
 	return &corral.Size{Rows: uint16(rows), Cols: uint16(cols)}
 }
 
-// Telling is an Executor that tells of what it started.
+// Telling is an Executor that reports each process that it started.
 type Telling struct {
 	corral.Executor
 	Tell func(corral.Process)
-	// Watch leaves the input alone of a session that may have been there
-	// before: what has none of ours keeps what it has.
+	// Watch keeps the input of the process open, since a session that existed before
+	// may need it.
 	Watch bool
 }
 

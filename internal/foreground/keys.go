@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Keys are what is typed to detach: bytes, and how they are written.
+// Keys are the keys that detach: their bytes, and their notation.
 type Keys struct {
 	sequence []byte
 	text     string
@@ -50,22 +50,22 @@ func (k *Keys) Set(s string) error {
 	return nil
 }
 
-// A detacher looks for keys in what is typed. It holds back what may be the
-// beginning of them until it is known not to be.
+// A detacher looks for the keys in typed input. It holds back a possible beginning of
+// them until it is certain.
 type detacher struct {
 	sequence []byte
 	held     []byte
 }
 
-// pass returns what of input is for the session, and whether the keys came. What
-// comes after them is nobody's.
+// pass returns the part of input for the session, and whether the keys came. Input
+// after the keys is dropped.
 func (d *detacher) pass(input []byte) (out []byte, detach bool) {
 	if len(d.sequence) == 0 {
 		return input, false
 	}
 	for _, b := range input {
 		d.held = append(d.held, b)
-		for !bytes.HasPrefix(d.sequence, d.held) { // give up the oldest until it may be one again
+		for !bytes.HasPrefix(d.sequence, d.held) { // release the oldest bytes until the rest may begin the keys
 			out = append(out, d.held[0])
 			d.held = d.held[1:]
 		}

@@ -13,13 +13,12 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// An Interruption is a signal that ended the program before there was a command to
-// hand it to.
+// An Interruption is a signal that ended the program before a command could get it.
 type Interruption struct{ Signal corral.Signal }
 
 func (i Interruption) Error() string { return fmt.Sprintf("interrupted by %v", i.Signal) }
 
-// Interrupted says so where a signal is the reason of err.
+// Interrupted returns the Interruption if a signal caused err, else err.
 func Interrupted(ctx context.Context, err error) error {
 	var cause Interruption
 	if err != nil && errors.As(context.Cause(ctx), &cause) && !errors.Is(err, corral.ErrLost) {
@@ -28,14 +27,14 @@ func Interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// UntilSignal calls do, which ends with the first signal.
+// UntilSignal calls do with a context that ends at the first signal.
 func UntilSignal(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(c)
-	defer context.AfterFunc(ctx, func() { signal.Stop(c) })() // the next one ends the program
+	defer context.AfterFunc(ctx, func() { signal.Stop(c) })() // the next signal ends the program
 	go func() {
 		select {
 		case got := <-c:
@@ -46,16 +45,16 @@ func UntilSignal(ctx context.Context, do func(context.Context) error) error {
 	return Interrupted(ctx, do(ctx))
 }
 
-// Ending are the signals that end a server in good order, without those that whoever
-// started it wants to be ignored.
+// Ending are the signals that end a server in good order, except those that are ignored
+// since its start.
 func Ending() []os.Signal { return slices.DeleteFunc(slices.Clone(ending), signal.Ignored) }
 
-// onSignals hands on what is sent to this program until stop is called.
+// onSignals passes this program's signals on until stop is called.
 func onSignals(resize func(), end func(corral.Signal)) (stop func()) {
-	// Buffered, because the runtime drops what nobody waits for.
+	// Buffered, because the runtime drops signals that find no receiver.
 	c := make(chan os.Signal, 16)
 	for _, s := range forwarded {
-		if !signal.Ignored(s) { // as nohup and background jobs of scripts have it
+		if !signal.Ignored(s) { // nohup and background jobs of scripts ignore signals
 			signal.Notify(c, s)
 		}
 	}
@@ -68,7 +67,7 @@ func onSignals(resize func(), end func(corral.Signal)) (stop func()) {
 				switch n := number(got); n {
 				case corral.SIGWINCH:
 					resize()
-				case corral.SIGPIPE: // the write that caused it fails, which is dealt with there
+				case corral.SIGPIPE: // the write that caused it fails, and that is handled there
 				default:
 					end(n)
 				}

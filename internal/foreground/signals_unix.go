@@ -10,5 +10,5 @@ import (
 // forwarded are the signals that a command in the foreground gets.
 var forwarded = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGPIPE, syscall.SIGWINCH}
 
-// ending are those that end a server in good order.
+// ending are the signals that end a server in good order.
 var ending = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM}

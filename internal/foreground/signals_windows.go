@@ -8,5 +8,5 @@ import (
 // forwarded are the signals that a command in the foreground gets.
 var forwarded = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// ending are those that end a server in good order.
+// ending are the signals that end a server in good order.
 var ending = forwarded

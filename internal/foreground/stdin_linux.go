@@ -12,19 +12,18 @@ import (
 	"github.com/corral-exec/corral/internal/procfs"
 )
 
-// Redirected reports whether f was given to us as standard input for this
-// call, by a pipe or a redirection, rather than let us inherit it. What is
-// inherited is also our parent's: reading it would eat the rest of a script
-// that a shell reads from there, or the lines of a loop
+// Redirected reports whether f is standard input that was given for this call, by a
+// pipe or a redirection, and not inherited. Inherited input also belongs to our parent:
+// reading it would eat the rest of a script that a shell reads from there, or the lines
+// of a loop
 //
 //	while read -r host; do corral exec "ping -c1 $host"; done <hosts
 //
-// which is what ssh without -n is known for. Where it cannot be told we were
-// given it.
+// as ssh without -n does. If it cannot tell, it returns true.
 func Redirected(f *os.File) bool { return redirectedFrom(f, os.Getppid(), "/proc") }
 
-// transparent programs run one command and never read standard input: what is
-// theirs is the command's.
+// transparent programs run one command and never read standard input: their input is
+// meant for the command.
 var transparent = []string{"catatonit", "docker-init", "doas", "dumb-init", "strace", "sudo", "time", "timeout", "tini"}
 
 func redirectedFrom(f *os.File, parent int, proc string) bool {
@@ -43,8 +42,8 @@ func redirectedFrom(f *os.File, parent int, proc string) bool {
 		case err != nil:
 			return false
 		case program == "dash" && ours.Mode().IsRegular():
-			// It redirects its own input before it forks. A file from
-			// which nobody has read yet is most likely for us.
+			// The parent redirects its own input before it forks. A file of which
+			// nothing has been read yet is most likely for us.
 			off, err := f.Seek(0, io.SeekCurrent)
 			return err == nil && off == 0
 		case !slices.Contains(transparent, program):
@@ -52,14 +51,14 @@ func redirectedFrom(f *os.File, parent int, proc string) bool {
 		}
 		s, err := procfs.Read(dir)
 		if err != nil {
-			return true // it has ended
+			return true // the parent has ended
 		}
 		parent = s.Parent
 	}
 	return true
 }
 
-// Pending reports whether f is a pipe or a socket in which data waits.
+// Pending reports whether f is a pipe or a socket with data to read.
 func Pending(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {

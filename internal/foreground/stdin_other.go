@@ -4,9 +4,9 @@ package foreground
 
 import "os"
 
-// Redirected reports whether standard input is a pipe, a socket or a file.
-// Whether it was given for this call or is merely inherited cannot be told
-// here; --stdin=false leaves an inherited one alone.
+// Redirected reports whether standard input is a pipe, a socket or a file. On this
+// system it cannot tell whether the input is inherited; --stdin=false leaves inherited
+// input alone.
 func Redirected(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice == 0

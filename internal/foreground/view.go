@@ -10,14 +10,14 @@ import (
 	"github.com/corral-exec/corral/internal/terminal"
 )
 
-// A View is where the output of a session goes. What goes to a terminal is filtered:
-// none of it reaches the clipboard, the title or anything else beyond the screen.
+// A View writes the output of a session. Output to a terminal is filtered: it reaches
+// only the screen, not the clipboard or the title.
 type View struct {
 	Streams
-	Raw bool // nothing is filtered
+	Raw bool // do not filter
 
-	screen  bool // the program has the terminal for itself
-	answers bool // what the terminal answers goes to the program
+	screen  bool // the program has the whole terminal
+	answers bool // the terminal's answers go to the program
 	filters [2]terminal.Filter
 }
 
@@ -41,7 +41,7 @@ func (v *View) Write(c corral.Chunk, off int64) error {
 	return nil
 }
 
-// Copy prints what a log has in a range, as soon as it is there.
+// Copy prints a range of a log as it is written.
 func (v *View) Copy(ctx context.Context, log corral.Log, from, until int64) error {
 	buf := make([]byte, 64<<10)
 	for from < until {
@@ -60,14 +60,14 @@ func (v *View) Copy(ctx context.Context, log corral.Log, from, until int64) erro
 	return nil
 }
 
-// LastLines is the offset of the last n lines of a log as it is now. A line
-// without its end counts. It is read backwards, in steps that double.
+// LastLines returns the offset of the last n lines of a log. An incomplete line counts.
+// It reads backwards, in steps that double.
 func LastLines(ctx context.Context, log corral.Log, n int) (int64, error) {
 	stat, err := log.Stat(ctx)
 	if err != nil {
 		return 0, err
 	}
-	begin := stat.Size // of what was looked at
+	begin := stat.Size // start of the part that was searched
 	if n == 0 {
 		return begin, nil
 	}
@@ -91,7 +91,7 @@ func LastLines(ctx context.Context, log corral.Log, n int) (int64, error) {
 	return 0, nil
 }
 
-// lineEnds are the offsets after line feeds in a range.
+// lineEnds returns the offsets after line feeds in a range.
 func lineEnds(ctx context.Context, log corral.Log, from, until int64) ([]int64, error) {
 	var ends []int64
 	buf := make([]byte, 64<<10)

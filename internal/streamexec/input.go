@@ -9,22 +9,22 @@ import (
 	"github.com/corral-exec/corral/internal/turn"
 )
 
-// input is a command's standard input. What is accepted waits in a small
-// queue for its one goroutine, so that a Write can be given up while the other
-// end takes nothing, with nothing half written.
+// input is a command's standard input. Accepted data waits in a small queue for one
+// goroutine. So a Write can be cancelled while the other end reads nothing, with
+// nothing half written.
 type input struct {
 	id   string
 	x    writer
 	open bool // the command was started with input
 	tty  bool
 
-	order turn.Lock // held by who writes
+	order turn.Lock // held by the current Write
 
 	mu      sync.Mutex
 	changed *sync.Cond
 	queue   []byte
 	shut    bool // CloseStdin was called
-	deaf    bool // it is not read any more
+	deaf    bool // it is no longer read
 }
 
 // writer is the part of a Stream that takes input.
@@ -33,7 +33,7 @@ type writer interface {
 	CloseWrite() error
 }
 
-// InputQueue is how many bytes of input wait at most.
+// InputQueue bounds the waiting input, in bytes.
 const InputQueue = 64 << 10
 
 const (
@@ -48,8 +48,8 @@ func newInput(id string, x writer, cmd corral.Command) *input {
 	return in
 }
 
-// run passes the queue on until stop, and half-closes after what was written
-// before close.
+// run passes the queue on until stop. It half-closes the stream after the data that was
+// written before close.
 func (in *input) run() {
 	for {
 		chunk, more := in.next()
@@ -70,7 +70,7 @@ func (in *input) run() {
 	}
 }
 
-// next waits for something to do: a chunk, nil for the end of the input.
+// next waits for a chunk of input; nil means the end of the input.
 func (in *input) next() (chunk []byte, more bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -132,7 +132,7 @@ func (in *input) close(ctx context.Context) error {
 	return nil
 }
 
-// stop makes run return once a Write that is under way does.
+// stop makes run return as soon as its current Write returns.
 func (in *input) stop() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -16,15 +16,15 @@ type output struct {
 	log     *outlog.Log
 	warn    func(error)
 	ended   chan struct{} // closed at the end of the stream
-	err     error         // why it is not complete; set before ended is closed
-	retryIn time.Duration // how long a log that cannot be written is left alone
+	err     error         // why the output is incomplete; set before ended is closed
+	retryIn time.Duration // pause after a log could not be written
 	ending  chan struct{} // closed when drain begins
 
 	mu      sync.Mutex
 	size    int64
-	waiting bool // for output, with all that came before in the log
-	stuck   bool // the log cannot be written, which was said
-	sealed  bool // the log has ended: what comes is dropped
+	waiting bool // for output, with all earlier output in the log
+	stuck   bool // the log cannot be written, and that was reported
+	sealed  bool // the log has ended: further output is dropped
 	held    bool // it was sealed before the end of the stream
 }
 
@@ -32,8 +32,8 @@ func newOutput(log *outlog.Log, warn func(error)) *output {
 	return &output{log: log, warn: warn, ended: make(chan struct{}), ending: make(chan struct{}), retryIn: 200 * time.Millisecond}
 }
 
-// copy reads to the end of the stream, also after seal: a descendant that still
-// writes must not be held up.
+// copy reads to the end of the stream, even after seal: a descendant that still writes
+// must not block.
 func (o *output) copy(ctx context.Context, x Stream) {
 	defer close(o.ended)
 	buf := make([]byte, 32<<10)
@@ -58,8 +58,8 @@ func (o *output) copy(ctx context.Context, x Stream) {
 	}
 }
 
-// rest takes nothing for a while: but not while what is on its way is waited for,
-// which is no more than that.
+// rest pauses reading, for the pacing. It does not pause while drain waits for the last
+// output, which is bounded.
 func (o *output) rest(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
@@ -93,7 +93,7 @@ func (o *output) progress() (size int64, waiting bool) {
 	return o.size, o.waiting
 }
 
-// add waits while the log cannot be written; then the command does, too.
+// add waits while the log cannot be written; then the command waits, too.
 func (o *output) add(ctx context.Context, stream corral.Stream, b []byte) {
 	if stream != corral.Stderr {
 		stream = corral.Stdout
@@ -125,14 +125,14 @@ func (o *output) tryAdd(stream corral.Stream, b []byte) bool {
 	return true
 }
 
-// What a command wrote last may still be on its way when its exit is known, and
-// nothing marks its end while a descendant holds the output.
-// So reading goes on until nothing has come for drainQuiet, or, if a descendant
-// goes on writing, until that took drainTrickle of waiting or more came than
-// can have been on its way. Losing output would be worse than being late.
+// When the exit is known, the last output may still be on its way. No mark shows its
+// end while a descendant holds the output. So reading goes on until no output came for
+// drainQuiet. If a descendant goes on writing, reading ends after drainTrickle of
+// waiting, or after more output than can have been on its way. Losing output would be
+// worse than being late.
 //
-// Time is counted in ticks: on a busy machine the goroutine that counts them is held
-// up as much as the one that reads.
+// Time is counted in ticks: on a busy machine the goroutine that counts is delayed as
+// much as the one that reads.
 const (
 	drainTick    = 10 * time.Millisecond
 	drainQuiet   = 2 * corral.DrainLimit / drainTick
@@ -140,7 +140,7 @@ const (
 	drainBytes   = 4 << 20
 )
 
-// drain waits, after the command's end, for the end of its output.
+// drain waits for the end of the output after the command's end.
 func (o *output) drain(ctx context.Context) {
 	close(o.ending)
 	first, _ := o.progress()
@@ -174,14 +174,14 @@ func (o *output) seal() {
 	o.log.End()
 }
 
-// outlived tells whether a descendant held the output at the end.
+// outlived reports whether a descendant held the output at the end.
 func (o *output) outlived() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held
 }
 
-// over tells whether the stream has ended: no process holds it any more.
+// over reports whether the stream has ended: no process holds it any more.
 func (o *output) over() bool {
 	select {
 	case <-o.ended:

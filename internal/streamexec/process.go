@@ -17,8 +17,8 @@ type process struct {
 	ready    chan struct{} // closed when it is known whether it was started
 	startErr error
 
-	// Set before ready is closed. Of a process that was found in the
-	// records, stream, in and out are nil.
+	// Set before ready is closed. If the process was found in the records, stream, in
+	// and out are nil.
 	rec    record // without Exit
 	log    *outlog.Log
 	tty    bool
@@ -28,7 +28,7 @@ type process struct {
 
 	done chan struct{} // closed when these are set:
 	exit corral.Exit
-	err  error // why it is not known how it ended
+	err  error // why it is unknown how it ended
 
 	removed atomic.Bool
 }
@@ -65,7 +65,7 @@ func (p *process) Wait(ctx context.Context) (corral.Exit, error) {
 	return p.exit, p.err
 }
 
-// ended is the error of a call for a process that is over, or that cannot be reached
+// ended returns the error of a call on a process that has ended, or cannot be reached
 // any more.
 func (p *process) ended() error {
 	if p.err != nil {
@@ -103,7 +103,7 @@ func (p *process) Signal(ctx context.Context, s corral.Signal) error {
 	if !s.Valid() {
 		return corral.Errorf(corral.ErrInvalid, "signals are numbered 1 to 64", "no signal has the number %d", int(s))
 	}
-	if p.removed.Load() { // the ID may be another's by now
+	if p.removed.Load() { // the ID may belong to another process by now
 		return p.ended()
 	}
 	running, held := p.running(), p.out != nil && p.out.outlived()
@@ -143,7 +143,7 @@ func (p *process) Remove(context.Context) error {
 	}
 	if q := p.x.procs[p.id]; q != nil && q != p {
 		p.removed.Store(true)
-		return nil // removed before: the ID is another's by now
+		return nil // removed before: the ID belongs to another process by now
 	}
 	rec, err := p.x.records.find(p.id)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *process) Remove(context.Context) error {
 	return nil
 }
 
-// lost is the error of a process when it cannot be known how it ended.
+// lost returns the error of a process with an unknown end.
 func (p *process) lost(why string) error {
 	return corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice", "it is not known how process %s ended: %s", p.id, why)
 }

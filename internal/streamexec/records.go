@@ -14,16 +14,16 @@ import (
 	"github.com/corral-exec/corral/internal/warden/outlog"
 )
 
-// record is a process as ID.json has it.
+// record is the content of ID.json.
 type record struct {
 	Info   corral.Info     `json:"info"`
 	Limit  corral.LogLimit `json:"limit"`
-	Digest string          `json:"digest,omitempty"` // of the command; empty of one that an earlier version gave an ID
-	Exit   *corral.Exit    `json:"exit,omitempty"`   // nil: it was not seen to end
-	Lost   string          `json:"lost,omitempty"`   // why it is known that its end will not be seen
+	Digest string          `json:"digest,omitempty"` // of the command; empty in records of earlier versions
+	Exit   *corral.Exit    `json:"exit,omitempty"`   // nil: its end was not seen
+	Lost   string          `json:"lost,omitempty"`   // why its end will never be seen
 }
 
-// records is a directory of them.
+// records is a directory of records.
 type records struct{ root *os.Root }
 
 const suffixRecord = ".json"
@@ -60,7 +60,7 @@ func (r *records) write(id string, rec record) error {
 	return nil
 }
 
-// find returns nil if there is no record.
+// find returns a record, or nil if there is none.
 func (r *records) find(id string) (*record, error) {
 	b, err := r.root.ReadFile(id + suffixRecord)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +70,7 @@ func (r *records) find(id string) (*record, error) {
 		return nil, fmt.Errorf("cannot read the record of %s: %w", id, err)
 	}
 	rec := new(record)
-	if _, err = journal.Check(b); err == nil { // one of an earlier version has no checksum
+	if _, err = journal.Check(b); err == nil { // records of earlier versions have no checksum
 		err = json.Unmarshal(b, rec)
 	}
 	if err != nil {
@@ -91,8 +91,8 @@ func (r *records) remove(id string) error {
 	return nil
 }
 
-// prune removes processes of before a time that were never removed, but for those
-// that are there (nil: none is).
+// prune removes old processes that were never removed, except those for which there
+// returns true (nil: none).
 func (r *records) prune(before time.Time, there func(id string) bool) error {
 	entries, err := fs.ReadDir(r.root.FS(), ".")
 	if err != nil {
@@ -107,8 +107,8 @@ func (r *records) prune(before time.Time, there func(id string) bool) error {
 		if there != nil && there(id) {
 			continue
 		}
-		// Not what was read with the directory: at its end a process gets a new
-		// record, and only then is it not there.
+		// Read the time again, after the directory: at its end a process gets a new
+		// record, and is not there any more.
 		if info, err := r.root.Lstat(e.Name()); err == nil && info.ModTime().Before(before) {
 			errs = append(errs, r.remove(id))
 		}

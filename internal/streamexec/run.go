@@ -10,11 +10,11 @@ import (
 	"github.com/corral-exec/corral/internal/warden/outlog"
 )
 
-// startTime bounds how long a place may take to start a command.
+// startTime bounds the start of a command at a place.
 const startTime = 2 * time.Minute
 
-// prepare does what can be given up with ctx, and then has the command started
-// in the background. On error nothing ran, and the process is forgotten.
+// prepare does the steps that ctx can cancel, and then starts the command in the
+// background. On error nothing ran, and the process is forgotten.
 func (p *process) prepare(ctx context.Context, place Place, cmd corral.Command) error {
 	job, err := place.Prepare(ctx, cmd)
 	if err == nil && ctx.Err() != nil {
@@ -24,8 +24,8 @@ func (p *process) prepare(ctx context.Context, place Place, cmd corral.Command) 
 		p.log = outlog.New(p.x.records.root, p.id, cmd.Log)
 		p.tty = cmd.TTY != nil
 		p.rec.Info, p.rec.Limit = job.Info, cmd.Log
-		// Before the start: a life that is cut off in between leaves a
-		// process behind that is lost, not one that never was.
+		// Write the record before the start: if the program dies in between, the
+		// process is lost, and not unknown.
 		p.rec.Info.ID, p.rec.Info.StartedAt = p.id, now()
 		err = p.x.records.write(p.id, p.rec)
 	}
@@ -41,7 +41,7 @@ func (p *process) prepare(ctx context.Context, place Place, cmd corral.Command) 
 	return nil
 }
 
-// run starts the command and stays until it is over.
+// run starts the command and stays until it has ended.
 func (p *process) run(cmd corral.Command, job Job) {
 	ctx, cancel := context.WithTimeout(p.x.life, startTime)
 	info := p.rec.Info
@@ -79,8 +79,8 @@ func (p *process) notStarted(err error) {
 	close(p.ready)
 }
 
-// notExecuted ends a process whose program could not be executed, as a shell
-// does.
+// notExecuted ends a process whose program could not be executed, with the exit code of
+// a shell.
 func (p *process) notExecuted(f *Failure, cmd corral.Command) {
 	stream, end := corral.Stderr, "\n"
 	if p.tty {
@@ -92,7 +92,7 @@ func (p *process) notExecuted(f *Failure, cmd corral.Command) {
 	p.conclude(&corral.Exit{Code: f.Code, Reason: corral.ReasonExited, EndedAt: now()}, nil)
 }
 
-// result is what the place says of a command's end.
+// result is the place's report about a command's end.
 type result struct {
 	exit corral.Exit
 	err  error
@@ -101,7 +101,7 @@ type result struct {
 
 // supervise owns every goroutine of a process.
 func (p *process) supervise(cmd corral.Command) {
-	// The streams are closed when they are not needed any more, or with this life.
+	// Close the streams when they are not needed any more, or at the end of this life.
 	closed := context.AfterFunc(p.x.life, p.closeStreams)
 	p.x.wg.Add(2)
 	go func() {
@@ -135,7 +135,7 @@ func (p *process) supervise(cmd corral.Command) {
 	p.finish(res, struck)
 
 	p.in.stop()
-	_ = p.stream.CloseWrite() // of a connection that may be gone: it is of no use any more
+	_ = p.stream.CloseWrite() // the connection may be gone
 	<-p.out.ended             // a descendant may hold it; the place decides how long
 	if closed() {
 		p.closeStreams()
@@ -150,8 +150,8 @@ func (p *process) closeStreams() {
 // expireAgain is the pause between two attempts to end a command.
 const expireAgain = time.Second
 
-// expire ends the command, however often that takes. struck is false if it
-// ended before that.
+// expire ends the command, and retries until it has ended. struck is false if it ended
+// before that.
 func (p *process) expire(grace time.Duration, results <-chan result) (res result, struck bool) {
 	switch {
 	case grace == 0:
@@ -179,7 +179,7 @@ func (p *process) expire(grace time.Duration, results <-chan result) (res result
 	}
 }
 
-// finish settles how the process ended.
+// finish determines how the process ended, and concludes it.
 func (p *process) finish(res result, struck bool) {
 	exit, err := p.stream.Settle(res.exit, res.err, struck)
 	exit.EndedAt, exit.Reason = res.at, corral.ReasonExited
@@ -198,15 +198,15 @@ func (p *process) finish(res result, struck bool) {
 	}
 }
 
-// loses concludes a process when it will never be known how it ended.
+// loses concludes a process whose end will never be known.
 func (p *process) loses(why string) {
 	p.rec.Lost = why
 	p.warn(p.x.records.write(p.id, p.rec))
 	p.conclude(nil, p.lost(why))
 }
 
-// conclude ends the log, writes down how the process ended, and says so. If it
-// cannot be written down, this life still knows.
+// conclude ends the log, records how the process ended, and closes done. If the record
+// cannot be written, at least this life knows the end.
 func (p *process) conclude(exit *corral.Exit, lost error) {
 	if p.out != nil {
 		p.out.seal()
@@ -236,5 +236,5 @@ func (p *process) warn(err error) {
 	}
 }
 
-// now is a time that a record holds exactly.
+// now returns the time with the precision of a record.
 func now() time.Time { return time.Now().UTC().Round(0) }

@@ -12,25 +12,23 @@ import (
 	"github.com/corral-exec/corral/internal/warden/outlog"
 )
 
-// A Place is where commands run.
+// A Place is a place that runs commands.
 type Place interface {
-	// Prepare says how a valid command would be run. It runs nothing, and may
-	// be given up with ctx.
+	// Prepare plans the run of a valid command. It runs nothing, and ctx may cancel it.
 	Prepare(ctx context.Context, cmd corral.Command) (Job, error)
 }
 
 // A Job is a command that can be started.
 type Job struct {
-	// Info is what is known of the process before: all but the ID, the PID
-	// and the time.
+	// Info is the Info of the process, without the ID, the PID and the time.
 	Info corral.Info
-	// Start runs it. info has everything but the PID, which it may set, and
-	// the directory, which it may correct. The error is a *Failure, or
-	// ErrLost, or nothing ran.
+	// Start runs the command. info is complete except for the PID, which Start may set,
+	// and Start may correct the directory. After an error that is neither a *Failure
+	// nor ErrLost, nothing ran.
 	Start func(ctx context.Context, info *corral.Info) (Stream, error)
 }
 
-// A Stream is a command that runs.
+// A Stream is a running command.
 type Stream interface {
 	// Read yields the next output and its stream; io.EOF after the last. One
 	// goroutine reads.
@@ -38,28 +36,28 @@ type Stream interface {
 	io.Writer
 	CloseWrite() error
 	Resize(ctx context.Context, size corral.Size) error
-	// Result waits for the end, and says how it came, as far as this end can
-	// tell: code and signal.
+	// Result waits for the end and returns code and signal, as far as this end knows
+	// them.
 	Result(ctx context.Context) (corral.Exit, error)
-	// Expire ends the command because its time is up. struck: what comes of
-	// it from now on is due to that. It is called again after an error.
+	// Expire ends the command because its time-out expired. struck reports that a later
+	// end is caused by that. After an error it is called again.
 	Expire(ctx context.Context, grace time.Duration) (struck bool, err error)
-	// Settle is told what Result said and whether Expire struck before that,
-	// and has the last word.
+	// Settle returns the final exit, given the values of Result and whether Expire
+	// struck before.
 	Settle(exit corral.Exit, err error, struck bool) (corral.Exit, error)
-	// Close lets go of it.
+	// Close releases the stream.
 	Close() error
 }
 
-// Paced is a Stream whose output is not read as fast as it comes. Read does not do
-// the pacing: a goroutine that waits in it waits for the command.
+// Paced is a Stream whose output is read at a limited rate. Read must not wait for
+// that: its caller could not tell it from waiting for the command.
 type Paced interface {
-	// Took is told of n bytes that were read, and returns how long to read no more.
+	// Took records that n bytes were read, and returns how long to pause.
 	Took(n int64) time.Duration
 }
 
-// A Failure is the error of a program that cannot be executed. Nothing ran; a
-// shell would exit with that code and say why.
+// A Failure is the error of a program that cannot be executed. Nothing ran. A shell
+// would exit with the code, and print the text.
 type Failure struct {
 	Code int    // 126 or 127
 	Text string // one line
@@ -70,21 +68,21 @@ func (f *Failure) Error() string { return f.Text }
 // Options of Processes. All but Log are required.
 type Options struct {
 	Dir    string        // holds logs and records; made if it does not exist
-	Retain time.Duration // for how long, at least, a process is kept that is not removed
-	// Name is what is closed by Close, in errors: "the sandbox".
+	Retain time.Duration // the least time that an ended process is kept if it is not removed
+	// Name names the thing that Close closes, in errors: "the sandbox".
 	Name string
 
-	// Signal sends a signal to what is left of a process: ErrEnded if that is
-	// nothing. held: at its end a descendant held its output.
+	// Signal signals the rest of a process: ErrEnded if nothing is left. held: a
+	// descendant held the output when the command ended.
 	Signal func(ctx context.Context, info corral.Info, s corral.Signal, running, held bool) error
-	// Unseen is why it is not known how a process ended that an earlier life
-	// of this program started: an ErrLost.
+	// Unseen returns the ErrLost of a process that an earlier life of this program
+	// started and did not see end.
 	Unseen func(id string) error
 
 	Log *slog.Logger
 }
 
-// Processes are those of one directory. Every method may be called from any
+// Processes are the processes of one directory. Every method may be called from any
 // goroutine.
 type Processes struct {
 	opts    Options
@@ -95,7 +93,7 @@ type Processes struct {
 	wg      sync.WaitGroup
 
 	mu     sync.Mutex
-	procs  map[string]*process // those that are being started or run
+	procs  map[string]*process // starting or running processes
 	pruned time.Time           // when prune was last called
 	closed bool
 }
@@ -118,8 +116,8 @@ func (x *Processes) errClosed() error {
 	return corral.Errorf(corral.ErrUnavailable, "", "%s is closed", x.opts.Name)
 }
 
-// Close lets go of every command. They may go on, but it will not be known how they
-// end: they are lost.
+// Close releases every command. Commands may go on, but their end will not be known:
+// they are lost.
 func (x *Processes) Close() error {
 	x.mu.Lock()
 	closed := x.closed
@@ -133,7 +131,7 @@ func (x *Processes) Close() error {
 	return x.records.close()
 }
 
-// Start is that of a corral.Executor, at a place.
+// Start is corral.Executor.Start, at a place.
 func (x *Processes) Start(ctx context.Context, place Place, cmd corral.Command) (corral.Process, error) {
 	if err := cmd.Validate(); err != nil {
 		return nil, err
@@ -163,7 +161,7 @@ func (x *Processes) Start(ctx context.Context, place Place, cmd corral.Command) 
 		}
 		switch {
 		case p.startErr != nil && !mine && !errors.Is(p.startErr, corral.ErrLost):
-			continue // another program's attempt, and nothing is left of it
+			continue // another program's attempt, which left nothing
 		case p.startErr != nil:
 			return nil, p.startErr
 		case p.rec.Digest != digest:
@@ -173,8 +171,8 @@ func (x *Processes) Start(ctx context.Context, place Place, cmd corral.Command) 
 	}
 }
 
-// reserve returns the process with that ID: one that was started before, or a
-// new one, which is then the caller's to prepare.
+// reserve returns the process with that ID: an existing one, or a new one that the
+// caller has to prepare.
 func (x *Processes) reserve(id, digest string, given bool) (p *process, mine bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -200,10 +198,10 @@ func (x *Processes) reserve(id, digest string, given bool) (p *process, mine boo
 	return p, true, nil
 }
 
-// pruneEvery is how often what is too old is looked for.
+// pruneEvery is the time between two searches for old processes.
 const pruneEvery = time.Hour
 
-// prune removes what is too old while this program goes on.
+// prune removes old processes while this program runs.
 func (x *Processes) prune() {
 	err := x.records.prune(time.Now().Add(-x.opts.Retain), func(id string) bool {
 		x.mu.Lock()
@@ -215,7 +213,7 @@ func (x *Processes) prune() {
 	}
 }
 
-// Attach is that of a corral.Executor.
+// Attach is corral.Executor.Attach.
 func (x *Processes) Attach(ctx context.Context, id string) (corral.Process, error) {
 	if err := corral.ValidateID(id); err != nil {
 		return nil, corral.Errorf(corral.ErrNotFound, corral.Hint(err), "no process can have that id: %w", err)
@@ -250,8 +248,7 @@ func (x *Processes) lookup(id string) (*process, error) {
 	return x.find(id)
 }
 
-// find returns a process that is over, as its record has it; nil if there is
-// none.
+// find returns an ended process from its record; nil if there is none.
 func (x *Processes) find(id string) (*process, error) {
 	rec, err := x.records.find(id)
 	if err != nil || rec == nil {
@@ -276,7 +273,7 @@ func (x *Processes) find(id string) (*process, error) {
 	return p, nil
 }
 
-// forget drops a process that is over, or has nothing left.
+// forget drops a process that has ended or never ran.
 func (x *Processes) forget(p *process) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

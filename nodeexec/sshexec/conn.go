@@ -17,16 +17,16 @@ import (
 const (
 	// dialTime bounds a connection, from the first packet to the login.
 	dialTime = 30 * time.Second
-	// maxSessions is how many sessions OpenSSH allows a connection by default.
-	// A server that allows fewer says so.
+	// maxSessions is the number of sessions that OpenSSH allows a connection by
+	// default. A server that allows fewer says so.
 	maxSessions = 10
 	// maxConns bounds the connections to a host.
 	maxConns = 32
-	// maxJumps bounds how many hosts lie on the way to one.
+	// maxJumps bounds the hosts on the way to a host.
 	maxJumps = 8
 )
 
-// clientVersion is what this program calls itself.
+// clientVersion is this program's name in the protocol.
 const clientVersion = "SSH-2.0-Corral"
 
 // host is an SSH host that commands run on.
@@ -47,33 +47,32 @@ func (h *host) node() string { return Prefix + h.name }
 // conn is a connection that sessions share.
 type conn struct {
 	client *ssh.Client
-	hops   []*ssh.Client // on the way, the first one first
+	hops   []*ssh.Client // jump hosts on the way, the first one first
 	dead   chan struct{} // closed when it has ended
 
 	// Guarded by host.mu.
 	used int
 	full bool      // the server refused a session while others were open
-	idle time.Time // since when there is no session
+	idle time.Time // since when it has no session
 }
 
 func (c *conn) close() {
-	// What is left of a connection that is given up does not matter.
+	// Errors of closing a given-up connection do not matter.
 	_ = c.client.Close()
 	for _, hop := range slices.Backward(c.hops) {
 		_ = hop.Close()
 	}
 }
 
-// alive asks the server something. If it answers, whatever came before has
-// arrived.
+// alive sends a request. If the server answers, all earlier messages have arrived.
 func (c *conn) alive() error {
 	_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
 	return err
 }
 
-// take returns a connection with room for a session, which is then used up
-// until release.
-func (h *host) take(ctx context.Context) (*conn, error) {
+// acquire returns a connection with room for a session, and reserves the room until
+// release.
+func (h *host) acquire(ctx context.Context) (*conn, error) {
 	if c := h.free(); c != nil {
 		return c, nil
 	}
@@ -125,7 +124,7 @@ func (h *host) take(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// connect makes sure that there is a connection.
+// connect ensures that there is a connection.
 func (h *host) connect(ctx context.Context) error {
 	h.mu.Lock()
 	connected := len(h.conns) > 0
@@ -133,7 +132,7 @@ func (h *host) connect(ctx context.Context) error {
 	if connected {
 		return nil
 	}
-	c, err := h.take(ctx)
+	c, err := h.acquire(ctx)
 	if err == nil {
 		h.release(c)
 	}
@@ -148,8 +147,8 @@ func (h *host) unavailable(err error) error {
 	return corral.Errorf(corral.ErrUnavailable, hint, "cannot connect to %s: %w", h.node(), err)
 }
 
-// free returns a connection that has room, the fullest one, so that others can
-// be let go of.
+// free returns the fullest connection that has room, so that others become idle and can
+// close.
 func (h *host) free() *conn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -165,7 +164,7 @@ func (h *host) free() *conn {
 	return best
 }
 
-// release gives a session's place back.
+// release frees a session's room.
 func (h *host) release(c *conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -183,12 +182,12 @@ func (h *host) drop(c *conn) {
 	h.conns = slices.DeleteFunc(h.conns, func(o *conn) bool { return o == c })
 }
 
-// spare drops a connection that was not used for some time.
+// spare drops a connection that was idle for some time.
 func (h *host) spare(c *conn) {
 	h.mu.Lock()
 	spare := c.used == 0 && time.Since(c.idle) >= h.all.cfg.idle
 	if spare {
-		c.full = true // so that no call takes it in between
+		c.full = true // so no call takes it in between
 	}
 	h.mu.Unlock()
 	if spare {
@@ -206,8 +205,8 @@ func (h *host) close() {
 	}
 }
 
-// keep asks again and again whether the server is there, and ends the
-// connection when it is not, or is not needed.
+// keep checks the server now and then. It closes the connection when the server does
+// not answer, or the connection is not needed.
 func (h *host) keep(c *conn) {
 	tick := time.NewTicker(h.all.cfg.keepalive)
 	defer tick.Stop()
@@ -218,8 +217,8 @@ func (h *host) keep(c *conn) {
 		case <-tick.C:
 		}
 		h.spare(c)
-		// An answer that does not come, and a packet that cannot be sent,
-		// end with the connection.
+		// Closing the connection ends the wait for a missing answer, and a blocked
+		// write.
 		silent := time.AfterFunc(h.all.cfg.keepalive, func() {
 			h.all.log.Warn("an SSH host does not answer", "node", h.node())
 			c.close()
@@ -236,7 +235,7 @@ func (h *host) keep(c *conn) {
 // open opens a session.
 func (h *host) open(ctx context.Context) (*conn, ssh.Channel, <-chan *ssh.Request, error) {
 	for {
-		c, err := h.take(ctx)
+		c, err := h.acquire(ctx)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -247,7 +246,7 @@ func (h *host) open(ctx context.Context) (*conn, ssh.Channel, <-chan *ssh.Reques
 		var refused *ssh.OpenChannelError
 		if !errors.As(err, &refused) {
 			h.release(c)
-			h.drop(c) // it is broken; the next is another one
+			h.drop(c) // it is broken; the next try uses another one
 			if ctx.Err() != nil {
 				return nil, nil, nil, h.unavailable(err)
 			}
@@ -259,8 +258,8 @@ func (h *host) open(ctx context.Context) (*conn, ssh.Channel, <-chan *ssh.Reques
 	}
 }
 
-// refused notes that a connection has as many sessions as the server wants. It
-// reports whether that is none at all.
+// refused notes that the server allows no more sessions on a connection. It reports
+// whether the server allows none at all.
 func (h *host) refused(c *conn) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -272,8 +271,8 @@ func (h *host) refused(c *conn) bool {
 	return c.used == 0
 }
 
-// dial connects to a destination and logs in, over others if ssh_config says
-// so. hops are those, to be closed after the client.
+// dial connects to a destination and logs in, through jump hosts if ssh_config says so.
+// Close the hops after the client.
 func (all *Hosts) dial(ctx context.Context, d destination, depth int) (client *ssh.Client, hops []*ssh.Client, err error) {
 	t, err := all.resolve(d)
 	if err != nil {
@@ -318,8 +317,8 @@ func (all *Hosts) dial(ctx context.Context, d destination, depth int) (client *s
 	return client, hops, err
 }
 
-// dialOver connects to a further hop. Where that would have one before itself
-// by ssh_config, the list of hops counts.
+// dialOver connects to a further hop. It ignores jump hosts that ssh_config gives that
+// hop.
 func (all *Hosts) dialOver(ctx context.Context, d destination, over *ssh.Client) (*ssh.Client, error) {
 	t, err := all.resolve(d)
 	if err != nil {
@@ -336,9 +335,9 @@ func (all *Hosts) dialOver(ctx context.Context, d destination, over *ssh.Client)
 	return all.login(ctx, nc, t, check, algorithms)
 }
 
-// login makes an SSH connection of one that it owns from here on.
+// login makes an SSH connection over nc, and owns nc from here on.
 func (all *Hosts) login(ctx context.Context, nc net.Conn, t target, check ssh.HostKeyCallback, algorithms []string) (*ssh.Client, error) {
-	// Not by a deadline: connections through another host have none.
+	// No deadline: connections through another host have none.
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
 	keys := all.credentials(ctx, t)
 	defer keys.close()
@@ -358,7 +357,7 @@ func (all *Hosts) login(ctx context.Context, nc net.Conn, t target, check ssh.Ho
 	switch {
 	case ctx.Err() != nil:
 		return nil, errors.Join(ctx.Err(), err)
-	case strings.Contains(err.Error(), "unable to authenticate"): // there is no type for it
+	case strings.Contains(err.Error(), "unable to authenticate"): // the package has no type for this error
 		text := "none of the keys that there are is accepted for user " + t.user
 		if len(keys.signers) == 0 {
 			text = "there is no key to log in with as user " + t.user

@@ -15,11 +15,11 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A destination is as a person writes it: [user@]host[:port].
+// A destination is a host in a person's notation: [user@]host[:port].
 type destination struct {
-	user string // empty: not said
+	user string // empty: not given
 	host string // without brackets
-	port string // empty: not said
+	port string // empty: not given
 }
 
 const maxDestination = 300
@@ -72,8 +72,8 @@ func parseDestination(s string) (destination, error) {
 	return d, nil
 }
 
-// plain accepts what users and hosts consist of, and nothing that begins like
-// an option.
+// plain accepts the characters of users and hosts, and nothing that begins like an
+// option.
 func plain(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -90,7 +90,7 @@ func validPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// A target is where a destination leads by ssh_config.
+// A target is a destination after applying ssh_config.
 type target struct {
 	name             string // for ssh_config
 	host, port, user string
@@ -106,9 +106,8 @@ type target struct {
 
 func (t target) address() string { return net.JoinHostPort(t.host, t.port) }
 
-// notHonoured are keys of ssh_config without which a connection would lead to another
-// machine, or be another user's. Other keys that are not honoured have no such
-// effect.
+// notHonoured are the unsupported keys of ssh_config that would lead the connection to
+// another machine or another user. Other unsupported keys have no such effect.
 var notHonoured = []string{
 	"BindAddress", "BindInterface", "CanonicalizeHostname", "CertificateFile", "HostbasedAuthentication",
 	"KnownHostsCommand", "PKCS11Provider", "ProxyCommand",
@@ -222,7 +221,7 @@ func (all *Hosts) resolve(d destination) (target, error) {
 	return t, nil
 }
 
-// settings are files of ssh_config. The first that has a value counts.
+// settings are files of ssh_config. The first file with a value counts.
 type settings []*ssh_config.Config
 
 func (s *settings) add(name string) error {
@@ -243,7 +242,7 @@ func (s *settings) add(name string) error {
 
 func (s settings) get(host, key string) string {
 	for _, c := range s {
-		if v, err := c.Get(host, key); err == nil && v != "" { // there is no error but for damage
+		if v, err := c.Get(host, key); err == nil && v != "" { // an error only means damage
 			return v
 		}
 	}
@@ -260,7 +259,7 @@ func (s settings) all(host, key string) []string {
 	return list
 }
 
-// expand replaces %x by what tokens has for x.
+// expand replaces each %x by tokens[x].
 func expand(s string, tokens map[byte]string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -17,35 +17,34 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 )
 
-// Prefix is what the names of these nodes begin with.
+// Prefix begins the names of these nodes.
 const Prefix = "ssh:"
 
 // Config of Hosts. StateDir, Allowed and Home are required.
 type Config struct {
 	// StateDir holds logs and records; made if it does not exist.
 	StateDir string
-	// Allowed are the hosts that commands may go to, as [user@]host[:port],
-	// without the prefix. A name has to be one of them to the letter. It is
-	// called often.
+	// Allowed are the hosts that commands may go to, as [user@]host[:port], without the
+	// prefix. A name has to match one of them exactly. It is called often.
 	Allowed func() []string
 
 	// Home is the home directory of this program's account, where .ssh is.
 	Home string
-	// User is who logs in where neither the name nor ssh_config says so.
+	// User is the account to log in to if neither the name nor ssh_config names one.
 	// Empty: the name of this program's account.
 	User string
 	// SystemDir has ssh_config and ssh_known_hosts. Empty: /etc/ssh.
 	SystemDir string
-	// AgentSocket is where an agent listens. Empty: there is none.
+	// AgentSocket is the socket of an SSH agent. Empty: there is none.
 	AgentSocket string
 
-	// Retain is for how long a process is kept that is not removed. 0: a week.
+	// Retain is how long an ended process is kept if it is not removed. 0: a week.
 	Retain time.Duration
 	// Profile chooses the marker variables.
 	Profile pathenv.Profile
 	Log     *slog.Logger
 
-	keepalive time.Duration // between two questions whether a server is there
+	keepalive time.Duration // between two checks of a server
 	idle      time.Duration // how long a connection without a session is kept
 }
 
@@ -105,15 +104,15 @@ func (all *Hosts) Close() error {
 	return err
 }
 
-// unseen is the error of a process whose end no life of this program saw.
+// unseen is the error of a process whose end this program has not seen.
 func unseen(id string) error {
 	return corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice. Commands outlive the gateway on a node that runs corral node",
 		"it is not known how process %s ended: the gateway ended before it, and finding an SSH session again is an %w", id, errors.ErrUnsupported)
 }
 
 // Select returns the executor of a host by its name with the prefix. It does not
-// connect. The error is ErrDenied for a host that is not allowed, and ErrInvalid for
-// a name that can be none.
+// connect. The error is ErrDenied for a host that is not allowed, and ErrInvalid for an
+// invalid name.
 func (all *Hosts) Select(name string) (corral.Executor, error) {
 	h, err := all.host(strings.TrimPrefix(name, Prefix))
 	if err != nil {
@@ -122,7 +121,7 @@ func (all *Hosts) Select(name string) (corral.Executor, error) {
 	return &executor{h}, nil
 }
 
-// host returns one of the hosts that are allowed.
+// host returns an allowed host.
 func (all *Hosts) host(name string) (*host, error) {
 	if _, err := parseDestination(name); err != nil {
 		return nil, err
@@ -158,20 +157,20 @@ func (all *Hosts) known(name string) (*host, error) {
 
 var errClosed = corral.Errorf(corral.ErrUnavailable, "", "the gateway's SSH client is closed")
 
-// Attach returns a process on whichever host it is, as that of an Executor does.
+// Attach returns a process, on any host; see corral.Executor.
 func (all *Hosts) Attach(ctx context.Context, id string) (corral.Process, error) {
 	return all.procs.Attach(ctx, id)
 }
 
-// A Listed is a host that is allowed.
+// A Listed is an allowed host.
 type Listed struct {
 	Name string // with the prefix
-	// Connected: there is a connection now. There is none before a command, nor long
-	// after it.
+	// Connected: there is a connection now. Connections begin with a command, and end
+	// some time after it.
 	Connected bool
 }
 
-// List is the hosts that are allowed, in the order in which they are.
+// List returns the allowed hosts, in their configured order.
 func (all *Hosts) List() []Listed {
 	list := []Listed{}
 	for _, name := range all.cfg.Allowed() {
@@ -220,7 +219,7 @@ func (x *executor) Attach(ctx context.Context, id string) (corral.Process, error
 func (all *Hosts) own(name string) string    { return filepath.Join(all.cfg.Home, ".ssh", name) }
 func (all *Hosts) system(name string) string { return filepath.Join(all.cfg.SystemDir, name) }
 
-// exists is false also for what cannot be looked at; reading it says why.
+// exists is true also if the file cannot be checked; reading it says why.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, os.ErrNotExist)

@@ -20,16 +20,15 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// hostKeys returns what checks the key of a target, and the algorithms of the keys
-// that are known for it. If none is known, that is an error before a connection is
-// made.
+// hostKeys returns the check of a target's host key, and the algorithms of its known
+// keys. Without a known key it returns an error, before any connection is made.
 func hostKeys(t target) (ssh.HostKeyCallback, []string, error) {
 	files := slices.DeleteFunc(slices.Clone(t.knownHosts), func(f string) bool { return !exists(f) })
 	check, err := knownhosts.New(files...)
 	if err != nil {
 		return nil, nil, corral.Errorf(corral.ErrUnavailable, "correct the line", "cannot read the keys of hosts that are known: %w", err)
 	}
-	// The package tells which keys there are only in the error about a wrong one.
+	// The package lists the known keys only in its error about a wrong key.
 	probe, err := ssh.NewPublicKey(ed25519.PublicKey(make([]byte, ed25519.PublicKeySize)))
 	if err != nil {
 		return nil, nil, err
@@ -64,9 +63,9 @@ func hostKeys(t target) (ssh.HostKeyCallback, []string, error) {
 	}, algorithms, nil
 }
 
-// keyscan is the command that adds a host's key.
+// keyscan returns the command that adds a host's key.
 func keyscan(t target) string {
-	if len(t.jumps) > 0 { // it would not get there
+	if len(t.jumps) > 0 { // it cannot use jump hosts
 		return "ssh " + t.name + " true"
 	}
 	file := t.knownHosts[0]
@@ -76,7 +75,7 @@ func keyscan(t target) string {
 	return fmt.Sprintf("ssh-keyscan -p %s %s >>%s", t.port, t.host, file)
 }
 
-// algorithmsOf are the signature algorithms of a type of keys.
+// algorithmsOf returns the signature algorithms of a key type.
 func algorithmsOf(keyType string) []string {
 	if keyType == ssh.KeyAlgoRSA {
 		return []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}
@@ -84,12 +83,12 @@ func algorithmsOf(keyType string) []string {
 	return []string{keyType}
 }
 
-// credentials are what a login can be tried with.
+// credentials are the keys to try at a login.
 type credentials struct {
 	signers []ssh.Signer
-	notes   []string // why a key is not among them
+	notes   []string // why other keys are missing
 	hint    string
-	agent   net.Conn // which signs; nil if there is none
+	agent   net.Conn // it signs; nil if there is none
 }
 
 func (c *credentials) close() {
@@ -98,8 +97,8 @@ func (c *credentials) close() {
 	}
 }
 
-// credentials of a target, in the order in which ssh tries them: keys of the
-// agent that are also given as files, files, and other keys of the agent.
+// credentials returns the keys for a target, in the order in which ssh tries them: keys
+// of the agent that are also given as files, files, and other keys of the agent.
 func (all *Hosts) credentials(ctx context.Context, t target) *credentials {
 	c := &credentials{}
 	var files []ssh.Signer
@@ -170,12 +169,12 @@ func (c *credentials) ask(ctx context.Context, socket string) ([]ssh.Signer, err
 // maxIdentity bounds a file of a key.
 const maxIdentity = 64 << 10
 
-// readIdentity reads a key. Its public half is known also of one that is
-// encrypted, if it says so or lies beside it.
+// readIdentity reads a key. If it is encrypted, the public half may still be known,
+// from the file itself or a file beside it.
 func readIdentity(name string) (ssh.Signer, ssh.PublicKey, error) {
 	var public ssh.PublicKey
 	if b, err := os.ReadFile(name + ".pub"); err == nil {
-		public, _, _, _, _ = ssh.ParseAuthorizedKey(b) // nil if it is none
+		public, _, _, _, _ = ssh.ParseAuthorizedKey(b) // nil if invalid
 	}
 	info, err := os.Stat(name)
 	if err != nil {

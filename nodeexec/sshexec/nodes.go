@@ -9,7 +9,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Nodes are SSH hosts, by names that begin with Prefix, and others.
+// Nodes combines SSH hosts, whose names begin with Prefix, with other nodes.
 type Nodes struct {
 	SSH    *Hosts
 	Others corral.Nodes
@@ -17,8 +17,8 @@ type Nodes struct {
 
 var _ corral.Nodes = Nodes{}
 
-// Select implements corral.Nodes. Without a name it is the others' to choose: an
-// SSH host is never meant by not being named.
+// Select implements corral.Nodes. The others handle an empty name: it never means an
+// SSH host.
 func (n Nodes) Select(ctx context.Context, name string) (corral.Executor, string, error) {
 	if !strings.HasPrefix(name, Prefix) {
 		return n.Others.Select(ctx, name)
@@ -36,8 +36,8 @@ func (n Nodes) Attach(ctx context.Context, id string) (corral.Process, error) {
 	return p, err
 }
 
-// Decide asks one of the others what it would do with a command, if they can be
-// asked (see policy/guard). An SSH host has no policy of its own: that is
+// Decide asks one of the others for its decision on a command, if they can be asked
+// (see policy/guard). An SSH host has no policy of its own: the error is
 // errors.ErrUnsupported.
 func (n Nodes) Decide(ctx context.Context, node, agent string, cmd corral.Command) (id, name string, answer []byte, err error) {
 	if strings.HasPrefix(node, Prefix) {

@@ -17,12 +17,12 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 )
 
-// warning goes with every process.
+// warning is a warning of every process.
 const warning = "This node is reached by SSH, without a supervisor there: what runs is lost when the connection is cut or the gateway ends, and its time-out with it."
 
 // Prepare implements streamexec.Place.
 func (h *host) Prepare(ctx context.Context, cmd corral.Command) (streamexec.Job, error) {
-	// Connected to here, where it can be given up.
+	// Connect here, where the caller can give up.
 	if err := h.connect(ctx); err != nil {
 		return streamexec.Job{}, err
 	}
@@ -38,8 +38,7 @@ func (h *host) Prepare(ctx context.Context, cmd corral.Command) (streamexec.Job,
 	}}, nil
 }
 
-// launch says what a script has to do, and what is to be said of it: the Notice
-// and the Warnings of an Info.
+// launch returns the data for the script, and an Info with the Notice and the Warnings.
 func (h *host) launch(ctx context.Context, cmd corral.Command) (launch, corral.Info, error) {
 	l := launch{dir: cmd.Dir, tty: cmd.TTY != nil, merge: cmd.MergeStderr, args: cmd.Args}
 	for _, name := range slices.Sorted(maps.Keys(cmd.Env)) {
@@ -84,17 +83,16 @@ func (h *host) launch(ctx context.Context, cmd corral.Command) (launch, corral.I
 	return l, corral.Info{Notice: notice, Warnings: append(warnings, left...)}, nil
 }
 
-// processVariable marks the processes of a command, so that they are found.
+// processVariable marks the processes of a command, so that they can be found.
 const processVariable = "CORRAL_PROCESS"
 
-// token is what it has: no two commands have the same, and it can be had again
-// from the record of one.
+// token is its value: unique for each command, and derived from the command's record.
 func token(info corral.Info) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", info.Node, info.ID, info.StartedAt.UnixNano()))
 	return hex.EncodeToString(sum[:16])
 }
 
-// window is a terminal's size as RFC 4254 has it.
+// window is a terminal's size in the form of RFC 4254.
 type window struct{ Columns, Rows, Width, Height uint32 }
 
 func windowOf(s corral.Size) window {
@@ -107,8 +105,8 @@ func windowOf(s corral.Size) window {
 	return window{Columns: uint32(s.Cols), Rows: uint32(s.Rows)}
 }
 
-// rawModes are those of a terminal on which the script can be read as it is,
-// without an echo: RFC 4254, section 8. The script turns them round.
+// rawModes make a terminal pass the script unchanged and without an echo (RFC 4254,
+// section 8). The script sets the usual modes again.
 var rawModes = func() string {
 	var b []byte
 	for _, off := range []uint8{
@@ -137,17 +135,18 @@ func (h *host) start(ctx context.Context, cmd corral.Command, l launch, info *co
 	return s, nil
 }
 
-// begin has the server run a command, and waits until it is about to begin.
+// begin asks the server to run a command, and waits for the report that it is about to
+// begin.
 func (s *session) begin(ctx context.Context, cmd corral.Command, l launch, m marks, info *corral.Info) error {
 	if err := s.request(cmd, l); err != nil {
 		return err
 	}
-	// A server may end the session before it has read the script, which then
-	// begins nothing. What it says instead shows below.
+	// A server may end the session before it has read the script; then nothing begins.
+	// The output below shows why.
 	script := l.script(m)
 	n, werr := s.Write([]byte(script))
 	if !cmd.Stdin && !l.tty {
-		_ = s.CloseWrite() // if the connection is gone, that shows below
+		_ = s.CloseWrite() // a lost connection shows below
 	}
 	select {
 	case text, ok := <-s.report:
@@ -207,7 +206,7 @@ func (s *session) request(cmd corral.Command, l launch) error {
 	return nil
 }
 
-// reported is told what the script says.
+// reported handles the report of the script.
 func (s *session) reported(text string, cmd corral.Command, info *corral.Info) error {
 	if text != "" {
 		switch text[0] {
@@ -225,7 +224,7 @@ func (s *session) reported(text string, cmd corral.Command, info *corral.Info) e
 	return s.maybe(fmt.Errorf("it reports %.100q", text))
 }
 
-// maybe is the error of a start when it is not known whether it worked.
+// maybe returns the error of a start with an unknown result.
 func (s *session) maybe(cause error) error {
 	return corral.Errorf(corral.ErrLost, "starting it again may do it twice", "%s did not say whether a command was started: %w", s.h.node(), cause)
 }

@@ -10,28 +10,28 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// bootstrap is what a server is asked to execute, whatever the command is. The
-// login shell of the account reads it, which may be any: it has nothing in it
-// that sh, csh and fish read in different ways. The shell that it starts reads
-// one line, byte by byte, so that what follows is the command's input, and
-// evaluates it. A line that is cut off is not.
+// bootstrap is the text that the server executes for every command. The account's login
+// shell reads it. That may be any shell, so the text has nothing that sh, csh and fish
+// read in different ways. It starts sh, which reads one line, byte by byte, so that the
+// rest is the command's input, and evaluates the line. It does not evaluate an
+// incomplete line.
 const bootstrap = `exec /bin/sh -c 'corral_n=$(printf "\nx"); corral_n=${corral_n%x}; LC_ALL=C IFS= read -r corral_s && eval "$corral_s"'`
 
-// quote makes a word of s that a shell takes as it is, on one line: bootstrap
-// has a line feed in a variable.
+// quote makes s one word of a shell, unchanged and on one line: bootstrap has a line
+// feed in a variable.
 func quote(s string) string {
 	s = strings.ReplaceAll(s, `'`, `'\''`)
 	return `'` + strings.ReplaceAll(s, "\n", `'"$corral_n"'`) + `'`
 }
 
-// marks frame what a script says before it begins, among whatever the files
-// that a login shell reads print. They are as long as they are random. In the
-// script each is in two halves, so that not even an echo of it has them.
+// marks frame the script's report, since the files of a login shell may also print
+// text. They are long and random. In the script each is in two halves, so that not even
+// an echo of the script contains them.
 type marks struct{ begin, end string }
 
 func newMarks() marks { return marks{"<" + corral.NewID(), corral.NewID() + ">"} }
 
-// printf is a command that prints words between the marks.
+// printf returns a command that prints words between the marks.
 func (m marks) printf(words ...string) string {
 	half := len(m.begin) / 2
 	list := []string{m.begin[:half], m.begin[half:]}
@@ -41,8 +41,8 @@ func (m marks) printf(words ...string) string {
 	return "printf '" + strings.Repeat("%s", len(list)) + "' " + strings.Join(quoteMarks(list, len(words)), " ")
 }
 
-// quoteMarks quotes the halves, but not the words between them, which are the
-// shell's.
+// quoteMarks quotes the halves, but not the words between them, which the shell
+// expands.
 func quoteMarks(list []string, words int) []string {
 	for i := range list {
 		if i < 2 || i >= 2+words {
@@ -52,31 +52,31 @@ func quoteMarks(list []string, words int) []string {
 	return list
 }
 
-// A launch is a command as a script says it.
+// A launch is a command in the form for a script.
 type launch struct {
-	dir   string   // absolute, or relative to where a session begins
+	dir   string   // absolute, or relative to the session's first directory
 	env   []string // NAME=value
 	args  []string
 	tty   bool
 	merge bool // standard error goes where standard output goes
 }
 
-// What a script reports.
+// The reports of a script.
 const (
 	reportStarts     = 'S' // then the PID, a space and the directory
 	reportDir        = 'D' // then why it cannot be entered
 	reportNoTerminal = 'T'
 )
 
-// cooked is what a terminal is when a command gets it; the script is read on
-// one that changes nothing. See rawModes.
+// cooked are the modes of a terminal when the command begins; the script is read in
+// rawModes.
 const cooked = "stty icanon echo isig iexten icrnl ixon"
 
-// script is the line that runs it.
+// script returns the line that runs the command.
 func (l launch) script(m marks) string {
 	dir := l.dir
 	if !strings.HasPrefix(dir, "/") {
-		dir = "./" + dir // not an option, and not looked for elsewhere
+		dir = "./" + dir // not an option, and not searched for in CDPATH
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `cd -P -- %[1]s 2>/dev/null || { corral_s=$(cd -P -- %[1]s 2>&1); %[2]s; exit 1; }; `,
@@ -103,21 +103,21 @@ func (l launch) script(m marks) string {
 	return b.String() + "\n"
 }
 
-// maxPreamble bounds what comes before a command's own output: what the files
-// of login shells print, and the report.
+// maxPreamble bounds the output before the command's own: the text from the files of
+// login shells, and the report.
 const maxPreamble = 256 << 10
 
 var errPreamble = errors.New("too much output before the command's own")
 
-// A preamble is what comes before a command's own output.
+// A preamble is the output before the command's own.
 type preamble struct {
 	marks
 	seen []byte
 }
 
-// take adds output. When the marks are there, it returns what is between them
-// and what came after.
-func (p *preamble) take(b []byte) (report string, rest []byte, done bool, err error) {
+// add adds output. When both marks are there, it returns the text between them and the
+// rest.
+func (p *preamble) add(b []byte) (report string, rest []byte, done bool, err error) {
 	p.seen = append(p.seen, b...)
 	from := bytes.Index(p.seen, []byte(p.begin))
 	if from >= 0 {
@@ -132,14 +132,14 @@ func (p *preamble) take(b []byte) (report string, rest []byte, done bool, err er
 	return "", nil, false, nil
 }
 
-// started reads the report of a command that is about to begin.
+// started parses the report of a command that is about to begin.
 func started(report string) (pid int, dir string, ok bool) {
 	text, dir, ok := strings.Cut(report[1:], " ")
 	pid, err := strconv.Atoi(text)
 	return pid, dir, ok && err == nil && pid > 1 && strings.HasPrefix(dir, "/")
 }
 
-// firstLine is the first line of output that is not blank, for an error.
+// firstLine returns the first line of output that is not blank, for an error.
 func firstLine(b []byte) string {
 	for line := range strings.Lines(string(b[:min(len(b), 4<<10)])) {
 		line = strings.TrimSpace(strings.ToValidUTF8(line, "?"))

@@ -75,7 +75,7 @@ func runScript(t *testing.T, shell []string, l launch) string {
 		t.Fatalf("%v: %s", err, stderr.String())
 	}
 	p := preamble{marks: m}
-	report, rest, done, err := p.take(stdout.Bytes())
+	report, rest, done, err := p.add(stdout.Bytes())
 	if err != nil || !done {
 		t.Fatalf("no report in %q: %v", stdout.String(), err)
 	}
@@ -118,13 +118,13 @@ func FuzzPreamble(f *testing.F) {
 	f.Add([]byte("<beg<begin"), []byte("end>"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		whole := preamble{marks: m}
-		report, rest, done, _ := whole.take(slices.Concat(a, b))
+		report, rest, done, _ := whole.add(slices.Concat(a, b))
 		parts := preamble{marks: m}
-		report1, rest1, done1, _ := parts.take(a)
+		report1, rest1, done1, _ := parts.add(a)
 		if done1 {
 			rest1 = append(slices.Clone(rest1), b...)
 		} else {
-			report1, rest1, done1, _ = parts.take(b)
+			report1, rest1, done1, _ = parts.add(b)
 		}
 		if done != done1 || report != report1 || done && !bytes.Equal(rest, rest1) {
 			t.Errorf("%q %q %v in one, %q %q %v in two", report, rest, done, report1, rest1, done1)

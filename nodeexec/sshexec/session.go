@@ -15,38 +15,38 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// session is a command that runs; it is a streamexec.Stream.
+// session is a running command; it is a streamexec.Stream.
 type session struct {
 	ssh.Channel
 	h *host
 	c *conn
 
 	out      chan piece
-	rest     piece         // of what Read took
-	pumps    atomic.Int32  // that still read
+	rest     piece         // of the piece that Read has taken
+	pumps    atomic.Int32  // pumps that still read
 	eof      chan struct{} // closed when both have ended:
-	readErr  error         // why that is not the end
+	readErr  error         // an error in place of the end
 	gone     chan struct{} // closed by Close
 	goneOnce sync.Once
 
-	report chan string   // what the script says, once; closed if it will not
-	noise  *preamble     // of standard output; who saw report closed may look
-	over   chan struct{} // closed when the channel is
+	report chan string   // the script's report, once; closed if there will be none
+	noise  *preamble     // of standard output; read it only after report is closed
+	over   chan struct{} // closed when the channel is closed
 	ended  chan struct{} // closed when this is known:
 	exit   corral.Exit
-	err    error // why it is not known how the command ended
+	err    error // why it is unknown how the command ended
 
 	info corral.Info // of the process; set by start
 
 	input struct {
 		sync.Mutex
 		writing bool
-		over    bool // nothing more is to be written
+		over    bool // the input has ended
 	}
 }
 
-// Write implements streamexec.Stream. The channel does not take an end of the
-// input while something is written to it: see CloseWrite.
+// Write implements streamexec.Stream. The channel cannot end the input during a write:
+// see CloseWrite.
 func (s *session) Write(b []byte) (int, error) {
 	s.input.Lock()
 	if s.input.over {
@@ -66,7 +66,7 @@ func (s *session) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite ends the input, after what is being written.
+// CloseWrite ends the input, after a write that is under way.
 func (s *session) CloseWrite() error {
 	s.input.Lock()
 	now := !s.input.over && !s.input.writing
@@ -78,7 +78,7 @@ func (s *session) CloseWrite() error {
 	return s.Channel.CloseWrite()
 }
 
-// piece is some output. Its buffer is the pump's again when it is done.
+// piece is a piece of output. Closing done returns its buffer to the pump.
 type piece struct {
 	stream corral.Stream
 	data   []byte
@@ -103,7 +103,7 @@ func (h *host) newSession(c *conn, ch ssh.Channel, requests <-chan *ssh.Request,
 	return s
 }
 
-// listen takes what the server says of the session, until it closes it.
+// listen handles the server's messages about the session, until the channel closes.
 func (s *session) listen(requests <-chan *ssh.Request) {
 	known := false
 	for r := range requests {
@@ -113,7 +113,7 @@ func (s *session) listen(requests <-chan *ssh.Request) {
 			close(s.ended)
 		}
 		if r.WantReply {
-			_ = r.Reply(false, nil) // to a connection that may be gone
+			_ = r.Reply(false, nil) // the connection may be gone
 		}
 	}
 	if !known {
@@ -124,7 +124,7 @@ func (s *session) listen(requests <-chan *ssh.Request) {
 	s.h.release(s.c)
 }
 
-// parseExit reads how a command ended.
+// parseExit parses how a command ended.
 func parseExit(r *ssh.Request) (exit corral.Exit, err error, ok bool) {
 	switch r.Type {
 	case "exit-status":
@@ -155,7 +155,7 @@ func parseExit(r *ssh.Request) (exit corral.Exit, err error, ok bool) {
 
 const bufferSize = 32 << 10
 
-// pump passes on what comes on a stream, after what is before it.
+// pump passes on a stream's output, after its preamble.
 func (s *session) pump(r io.Reader, stream corral.Stream, before *preamble, report chan<- string) {
 	defer s.pumpEnds()
 	begun := before == nil
@@ -169,7 +169,7 @@ func (s *session) pump(r io.Reader, stream corral.Stream, before *preamble, repo
 		n, err := r.Read(buf)
 		data := buf[:n]
 		if !begun && n > 0 {
-			text, rest, found, perr := before.take(data)
+			text, rest, found, perr := before.add(data)
 			if perr != nil {
 				return
 			}
@@ -199,8 +199,7 @@ func (s *session) pump(r io.Reader, stream corral.Stream, before *preamble, repo
 	}
 }
 
-// pumpEnds makes sure that the end of the output is one: it looks the same when
-// the connection is lost.
+// pumpEnds verifies the end of the output: a lost connection looks the same.
 func (s *session) pumpEnds() {
 	if s.pumps.Add(-1) > 0 {
 		return
@@ -209,7 +208,7 @@ func (s *session) pumpEnds() {
 	case <-s.gone:
 	default:
 		if err := s.c.alive(); err != nil {
-			s.readErr = fmt.Errorf("the connection was lost: %v", err) // not io.EOF, which would be the end
+			s.readErr = fmt.Errorf("the connection was lost: %v", err) // not io.EOF, since the end is unknown
 		}
 	}
 	close(s.eof)
@@ -286,18 +285,18 @@ func (s *session) running() bool {
 	}
 }
 
-// closeTime is how long a server may take to close a session.
+// closeTime bounds a server's time to close a session.
 const closeTime = 10 * time.Second
 
 // Close implements streamexec.Stream.
 func (s *session) Close() error {
 	s.goneOnce.Do(func() {
 		close(s.gone)
-		_ = s.Channel.Close() // it may be closed, or its connection gone
+		_ = s.Channel.Close() // it may be closed already, or its connection
 		time.AfterFunc(closeTime, func() {
 			select {
 			case <-s.over:
-			default: // its sender waits for an answer
+			default: // a send waits for the server
 				s.c.close()
 			}
 		})

@@ -14,10 +14,10 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// askTime bounds a question to a host.
+// askTime bounds a query of a host.
 const askTime = 30 * time.Second
 
-// ask has the host run a script, which prints its answer between the marks.
+// ask runs a script on the host, which prints its answer between the marks.
 func (h *host) ask(ctx context.Context, script func(m marks) string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -38,7 +38,7 @@ func (h *host) ask(ctx context.Context, script func(m marks) string) (string, er
 		time.AfterFunc(closeTime, func() {
 			select {
 			case <-closed:
-			default: // its sender waits for an answer
+			default: // a send waits for the server
 				c.close()
 			}
 		})
@@ -55,12 +55,12 @@ func (h *host) ask(ctx context.Context, script func(m marks) string) (string, er
 	if err != nil {
 		return "", corral.Errorf(corral.ErrUnavailable, "", "cannot ask %s: %w", h.node(), err)
 	}
-	_ = ch.CloseWrite() // if the connection is gone, there is no answer
+	_ = ch.CloseWrite() // if the connection is gone, no answer comes
 	out := preamble{marks: m}
 	buf := make([]byte, 4<<10)
 	for {
 		n, err := ch.Read(buf)
-		answer, _, done, perr := out.take(buf[:n])
+		answer, _, done, perr := out.add(buf[:n])
 		switch {
 		case done:
 			return answer, nil
@@ -78,7 +78,7 @@ func (h *host) ask(ctx context.Context, script func(m marks) string) (string, er
 // paths are the PATH of a session, and of a login shell.
 type paths struct{ session, login string }
 
-// ownPaths asks for them, once.
+// ownPaths asks the host for its paths, once.
 func (h *host) ownPaths(ctx context.Context) (paths, error) {
 	h.mu.Lock()
 	known := h.paths
@@ -105,14 +105,15 @@ func (h *host) ownPaths(ctx context.Context) (paths, error) {
 	return p, nil
 }
 
-// killScript finds the processes of a command and sends them a signal. On Linux
-// they are those with the variable in their environment, those of the session
-// and the group of the command itself while that runs, and the descendants of
-// both; elsewhere the first are not known. It prints how many it found, how many
+// killScript finds the processes of a command and sends them a signal. On Linux these
+// are the processes with the variable in their environment, those in the session and
+// the group of the command itself while it runs, and the descendants of both. On other
+// systems the variable cannot be read. The script prints how many processes it found,
+// how many it signalled, and the error of kill for another.
 // it could send the signal to, and what kill said of another.
-//
-// $1 is what is in the environment, $2 the PID of the command or 0, $3 the
-// signal, and $4 how often: a signal that ends them is sent until there are
+// $1 is the variable with its value, $2 the PID of the command or 0, $3 the signal, and
+// $4 the number of rounds: a signal that ends processes is sent until none is left. The
+// command comes first, before its shell can react to the end of the others.
 // none. The command comes first, before a shell sees what became of the rest.
 const killScript = `
 members() {
@@ -152,12 +153,11 @@ done
 if [ $4 -gt 1 ]; then left=$(members "$1" "$2" | tr '\n' ','); fi
 `
 
-// killRounds is how often SIGKILL is sent at most to processes that go on
-// making others.
+// killRounds bounds the rounds of SIGKILL against processes that keep starting others.
 const killRounds = 50
 
-// kill sends a signal to the processes of a command; running says whether the command
-// itself runs. It returns how many there were.
+// kill signals the processes of a command; running reports whether the command itself
+// runs. It returns their number.
 func (h *host) kill(ctx context.Context, info corral.Info, sig corral.Signal, running bool) (int, error) {
 	pid, rounds := 0, 1
 	if running {
@@ -199,7 +199,7 @@ func (all *Hosts) signal(ctx context.Context, info corral.Info, sig corral.Signa
 	if sig > 31 {
 		return corral.Errorf(errors.ErrUnsupported, "use one that has a name", "cannot send %v to %s: real-time signals have no names that every system knows", sig, info.ID)
 	}
-	// Also of a host that is not allowed any more.
+	// Also on a host that is not allowed any more.
 	h, err := all.known(strings.TrimPrefix(info.Node, Prefix))
 	if err != nil {
 		return err

@@ -8,21 +8,20 @@ const (
 	sub = 0x1a // likewise
 )
 
-// A Detector reads a program's output as a terminal does, and knows which of
-// two modes the program has switched on: application cursor keys (DECCKM,
-// ESC [ ? 1 h) and bracketed paste (ESC [ ? 2004 h). Both can be set along with
-// others in one sequence, a full reset (RIS, ESC c) resets both, and a soft
-// reset (DECSTR, ESC [ ! p) the first.
+// A Detector reads a program's output as a terminal does. It knows two of the modes
+// that a program can switch on: application cursor keys (DECCKM, ESC [ ? 1 h) and
+// bracketed paste (ESC [ ? 2004 h). Both can be set along with others in one sequence,
+// a full reset (RIS, ESC c) resets both, and a soft reset (DECSTR, ESC [ ! p) the
+// first.
 //
-// It is an io.Writer that never fails. Output may be cut anywhere, and costs no
-// memory. Sequences that begin with an 8-bit CSI are not looked for, since in
-// UTF-8 that byte is a part of other characters, and modes that are saved and
-// restored (ESC [ ? 1 s) are not followed.
+// It is an io.Writer that never fails. Output may be cut anywhere, and costs no memory.
+// The Detector ignores 8-bit CSI, since in UTF-8 that byte is a part of other
+// characters. It does not follow modes that are saved and restored (ESC [ ? 1 s).
 //
 // The zero Detector is ready. It is not for concurrent use.
 type Detector struct {
 	cursor CursorMode
-	seen   bool // anything about the cursor mode
+	seen   bool // the cursor mode was set or reset
 	paste  bool
 
 	state        detectorState
@@ -33,7 +32,7 @@ type Detector struct {
 	modes        modeSet
 }
 
-// malformed is no private character, and fits no sequence that is obeyed.
+// malformed is no private character, and matches no sequence with an effect.
 const malformed = 0xff
 
 type detectorState uint8
@@ -45,7 +44,7 @@ const (
 	inCSI                    // after ESC [
 )
 
-// modeSet are the modes that the sequence so far names.
+// modeSet holds the modes that the sequence has named so far.
 type modeSet uint8
 
 const (
@@ -65,7 +64,7 @@ func (d *Detector) Cursor() CursorMode {
 // in brackets.
 func (d *Detector) BracketedPaste() bool { return d.paste }
 
-// Write takes the next output in. It returns len(p) and nil.
+// Write reads the next output. It returns len(p) and nil.
 func (d *Detector) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -90,7 +89,7 @@ func (d *Detector) next(c byte) {
 	case c == can || c == sub || c >= 0x80:
 		d.state = inText
 		return
-	case c < ' ' || c == 0x7f: // obeyed, or ignored, in the middle of a sequence
+	case c < ' ' || c == 0x7f: // a terminal obeys or ignores it in the middle of a sequence
 		return
 	}
 	switch d.state {

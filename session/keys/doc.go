@@ -1,6 +1,6 @@
-// Package keys turns what an agent asks to type into the bytes that a program
-// on a terminal reads, as xterm sends them, and watches a program's output for
-// the modes that decide which bytes those are.
+// Package keys turns an agent's keys and text into the bytes that a program on a
+// terminal reads, as xterm sends them. It watches a program's output for the modes that
+// those bytes depend on.
 //
 //   - [Encode]: key names with modifiers, text and bytes in hexadecimal.
 //   - [Paste]: text as pasted in one piece, which cannot end the paste itself.
@@ -22,10 +22,10 @@
 // modifiers, in any order: C- or ^ (Ctrl), M- (Alt) and S- (Shift). White space
 // around a name is ignored. An empty name is no key and no mistake.
 //
-// What is not the name of a key is typed as it stands, as tmux does it, so that
-// "ls", "Enter" works. A [Result] warns of it when it has modifiers or looks
-// like a mistaken name ("C-foo", "Ctrl+C", "Entre"). [Options].Strict makes an
-// error of it, and of everything else that would be warned of.
+// A token that is not the name of a key is typed as text, as in tmux, so that "ls",
+// "Enter" works. A [Result] has a warning if the token has modifiers or looks like a
+// mistaken name ("C-foo", "Ctrl+C", "Entre"). [Options].Strict makes every warning an
+// error.
 //
 // # Bytes
 //
@@ -37,11 +37,10 @@
 // have them. F13 to F20 are those of a VT220; a program that goes by xterm's
 // terminfo expects "S-F1" to "S-F8". The keypad is always in application mode.
 //
-// Ctrl makes the control character that X11 makes of a character: that of
-// @ to ~ and of Space by the low five bits, "C-2" to "C-8" are NUL, ESC, FS, GS,
-// RS, US and DEL, "C-/" is US, and "C-?" is DEL. Alt puts ESC before the key. A
-// modifier that a terminal has no bytes for, as in "C-Enter" or "S-1", is left
-// out with a warning.
+// Ctrl makes the control character that X11 makes of a character: for @ to ~ and Space
+// the low five bits; "C-2" to "C-8" are NUL, ESC, FS, GS, RS, US and DEL; "C-/" is US;
+// "C-?" is DEL. Alt puts ESC before the key. If a terminal has no bytes for a modifier,
+// as in "C-Enter" or "S-1", the modifier is left out with a warning.
 //
 // Sources: "XTerm Control Sequences" (PC-style and VT220-style function keys,
 // DECCKM, bracketed paste mode), the section KEY BINDINGS of the tmux manual,

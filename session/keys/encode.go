@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// MaxBytes bounds what one call of Encode or Paste returns.
+	// MaxBytes bounds the result of one call of Encode or Paste.
 	MaxBytes = 1 << 20
 	// MaxTokens bounds the elements of Hex and Keys together.
 	MaxTokens = 10_000
 
-	// Submit is what the Enter key sends: CR. In its normal mode the
-	// terminal driver makes a newline of it for the program.
+	// Submit is the byte of the Enter key: CR. In its normal mode the terminal driver
+	// turns it into a newline for the program.
 	Submit = "\r"
 )
 
-// A Request is what to type, in the order of the fields.
+// A Request lists what to type, in the order of the fields.
 type Request struct {
-	// Literal is typed as it stands. A newline in it is LF, not the Enter
-	// key, which a program in raw mode tells apart.
+	// Literal is typed unchanged. A newline in it is LF, not the Enter key; a program
+	// in raw mode can tell them apart.
 	Literal string `json:"literal,omitempty"`
 	// Hex holds bytes of one or two hexadecimal digits, as "1b" or "0x1b".
 	// An element may be a list, separated by white space or commas.
@@ -31,7 +31,7 @@ type Request struct {
 	Keys []string `json:"keys,omitempty"`
 }
 
-// A CursorMode is what keys of the cursor send (DECCKM).
+// A CursorMode decides which bytes the cursor keys send (DECCKM).
 type CursorMode uint8
 
 const (
@@ -39,9 +39,8 @@ const (
 	CursorNormal CursorMode = iota
 	// CursorApplication is what full-screen programs often set: ESC O A.
 	CursorApplication
-	// CursorUnknown is the mode before a program has set one. Encode refuses keys
-	// that depend on it. To take it for the mode that a terminal starts in, pass
-	// CursorNormal.
+	// CursorUnknown is the mode before a program has set one. Encode refuses keys that
+	// depend on it. Pass CursorNormal to assume the mode that a terminal starts in.
 	CursorUnknown
 )
 
@@ -55,28 +54,28 @@ func (m CursorMode) String() string {
 	return "unknown"
 }
 
-// Options say how to encode. The zero value is a terminal that was just
-// started, and a forgiving reader.
+// Options say how to encode. The zero value is for a terminal that was just started,
+// and gives warnings in place of errors.
 type Options struct {
 	Cursor CursorMode
-	Strict bool // what would be a warning is an error
+	Strict bool // warnings become errors
 }
 
 // A Result is what to write to the terminal.
 type Result struct {
 	Data     []byte   // empty if the request asks for nothing
-	Warnings []string // sentences about what was not done as asked
+	Warnings []string // sentences about keys that could not be typed as asked
 }
 
-// maxProblems bounds the warnings, and what an error lists.
+// maxProblems bounds the warnings, and the problems in an error.
 const maxProblems = 10
 
-// Encode returns the bytes of a request. It sends nothing, so that after an
-// error nothing was typed:
+// Encode returns the bytes of a request. It sends nothing, so after an error nothing
+// was typed:
 //
-//   - corral.ErrInvalid: the request exceeds MaxBytes or MaxTokens, or, with
-//     Options.Strict, has something that cannot be typed as asked. All of it is
-//     named, with its position from 1 and with what was probably meant.
+//   - corral.ErrInvalid: the request exceeds MaxBytes or MaxTokens; or, with
+//     Options.Strict, it has tokens that cannot be typed as asked. The error names each
+//     with its position from 1 and a suggestion.
 //   - corral.ErrUnavailable: a key depends on a mode that is CursorUnknown.
 //     Try again when the program has drawn its screen.
 func Encode(r Request, o Options) (Result, error) {
@@ -117,7 +116,7 @@ type encoder struct {
 	options  Options
 	data     []byte
 	problems []problem // at most maxProblems
-	more     int       // further ones
+	more     int       // problems beyond maxProblems
 }
 
 // A problem is something that cannot be typed as asked.

@@ -32,7 +32,8 @@ func (m modifiers) String() string {
 	return strings.Join(names, " and ")
 }
 
-// A key is what a named key sends. Empty is what it does not have.
+// A key holds the bytes that a named key sends. Fields are empty for forms that it
+// lacks.
 type key struct {
 	name        string // as the documentation spells it
 	plain       string
@@ -41,7 +42,7 @@ type key struct {
 	ctrl, shift string
 }
 
-// named is by the lower-case name.
+// named maps lower-case names to keys.
 var named = makeNamed()
 
 func makeNamed() map[string]key {
@@ -91,7 +92,7 @@ func makeNamed() map[string]key {
 	return all
 }
 
-// splitModifiers takes the modifiers off a name. What is left is never empty.
+// splitModifiers splits the modifiers off a name. The rest is never empty.
 func splitModifiers(name string) (modifiers, string) {
 	var m modifiers
 	for {
@@ -108,7 +109,7 @@ func splitModifiers(name string) (modifiers, string) {
 	}
 }
 
-// prefixed is the modifier that a name begins with, or 0.
+// prefixed returns the modifier that a name begins with, or 0.
 func prefixed(name string) modifiers {
 	switch {
 	case len(name) > 1 && name[0] == '^':
@@ -157,7 +158,7 @@ func (e *encoder) token(position int, token string) error {
 	return nil
 }
 
-// looksNamed is a word that is written as names of keys are.
+// looksNamed matches words that are written like names of keys.
 var looksNamed = lazy.Regexp(`^[A-Z][a-z]{1,11}[0-9]?$`)
 
 func (e *encoder) unknown(position int, token string, m modifiers) {
@@ -216,7 +217,7 @@ func (e *encoder) character(position int, token string, m modifiers, r rune) {
 	e.leftOut(position, token, left)
 }
 
-// control is the rule of X11's XLookupString, and DEL for the question mark.
+// control applies the rule of X11's XLookupString, and makes DEL of the question mark.
 func control(r rune) (byte, bool) {
 	switch {
 	case r == ' ', '@' <= r && r <= '~':

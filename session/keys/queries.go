@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// CursorReport is the answer to a request for the cursor's position: row 1,
-// column 1. A cursor that is not drawn has no position, and a program that gets no
-// answer may wait for one.
+// CursorReport answers a request for the cursor's position: row 1, column 1. Without a
+// drawn screen there is no real position, but a program may wait for an answer.
 const CursorReport = "\x1b[1;1R"
 
 // Requests for the cursor's position: DSR, and its private form DECXCPR.
@@ -16,15 +15,15 @@ const (
 	cursorRequestPrivate = "\x1b[?6n"
 )
 
-// CursorQueries takes requests for the cursor's position out of a program's
-// output, which may be cut anywhere. It holds back at most four bytes. The zero
-// value is ready. It is not for concurrent use.
+// CursorQueries removes requests for the cursor's position from a program's output,
+// which may be cut anywhere. It holds back at most four bytes. The zero value is ready.
+// It is not for concurrent use.
 type CursorQueries struct {
 	held []byte // the beginning of a request
 }
 
-// Strip returns the output without requests, and how many there were. Each
-// wants a CursorReport. rest may share memory with p.
+// Strip returns the output without requests, and the number of requests. Answer each
+// with a CursorReport. rest may share memory with p.
 func (q *CursorQueries) Strip(p []byte) (rest []byte, requests int) {
 	if len(q.held) == 0 && bytes.IndexByte(p, esc) < 0 {
 		return p, 0
@@ -56,7 +55,7 @@ func (q *CursorQueries) Strip(p []byte) (rest []byte, requests int) {
 	return rest, requests
 }
 
-// Flush returns what is held back, which is no request. Call it when the
+// Flush returns the bytes that are held back; they are no request. Call it when the
 // output has ended. The bytes are valid until the next Strip.
 func (q *CursorQueries) Flush() []byte {
 	held := q.held

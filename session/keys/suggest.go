@@ -10,12 +10,12 @@ import (
 
 var (
 	functionKey = lazy.Regexp(`(?i)^F[0-9]+$`)
-	// spelledOut are modifiers as other programs write them: Ctrl+C, alt-x.
+	// spelledOut matches modifiers as other programs write them: Ctrl+C, alt-x.
 	spelledOut = lazy.Regexp(`(?i)^(?:(ctrl|control)|(alt|meta|option|opt)|(shift))[-+]`)
 	arrow      = lazy.Regexp(`(?i)^(?:arrow[-_ ]?(up|down|left|right)|(up|down|left|right)[-_ ]?arrow)$`)
 )
 
-// otherNames are what other programs call keys.
+// otherNames maps other programs' names of keys to ours.
 var otherNames = map[string]string{
 	"cr": "Enter", "newline": "Enter", "linefeed": "C-j", "lf": "C-j",
 	"spacebar": "Space", "bs": "BSpace", "ins": "Insert", "backtab": "BTab",
@@ -23,10 +23,10 @@ var otherNames = map[string]string{
 	"page down": "PageDown", "page_down": "PageDown", "page-down": "PageDown", "next": "PageDown",
 }
 
-// suggest returns the key that was probably meant by what is not the name of
-// one, or "". It need not be right: it is advice.
+// suggest returns the key that a wrong name probably means, or "". It may be wrong: it
+// is advice.
 func suggest(token string) string {
-	const longest = 24 // of what may be a name; bounds the work
+	const longest = 24 // longest token that may be a name; bounds the work
 	if len(token) > longest {
 		return ""
 	}
@@ -71,7 +71,7 @@ func suggest(token string) string {
 	return ""
 }
 
-// known tells whether a name is that of a key, and can be shown.
+// known reports whether a name is that of a key, and printable.
 func known(name string) bool {
 	r, one := character(name)
 	_, ok := named[strings.ToLower(name)]
@@ -89,7 +89,7 @@ func canonical(name string) string {
 
 func nearest(name string) string {
 	if functionKey().MatchString(name) {
-		return "F20" // there are no more
+		return "F20" // there are no more function keys
 	}
 	if match := arrow().FindStringSubmatch(name); match != nil {
 		return canonical(match[1] + match[2])
@@ -98,7 +98,7 @@ func nearest(name string) string {
 	if other, ok := otherNames[name]; ok {
 		return other
 	}
-	limit := 1 // short words are near to a lot
+	limit := 1 // short words are close to many names
 	switch n := len(name); {
 	case n < 4:
 		return ""
@@ -117,8 +117,8 @@ func nearest(name string) string {
 	return meant
 }
 
-// distance counts the insertions, deletions, changes and swaps of neighbours
-// that make b of a (optimal string alignment).
+// distance counts the insertions, deletions, changes and swaps of neighbours that turn
+// a into b (optimal string alignment).
 func distance(a, b string) int {
 	var before []int
 	row := make([]int, len(b)+1)

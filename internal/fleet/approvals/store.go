@@ -1,25 +1,27 @@
-// Package approvals keeps the approvals of several gateways at their message server:
-// what is asked for at one of them can be answered, and waited for, at all. It is an
+// Package approvals keeps the approvals of several gateways at their message server. A
+// request from one gateway can be answered, and waited for, at all of them. It is an
 // approval.Store, in a bucket of package natskv.
 //
-// Each change of a record is an entry of its own, ID.VERSION, with the record as it is
-// from then on, as JSON. Since there can be one entry under a key, of two answers one
-// counts, and what was allowed is used once, at whichever gateways that is tried. The
-// entries are in one order for all: the revision of an entry is the Seq of its
-// record, so that who follows the approvals at one gateway can go on at another.
+// Each change of a record is an entry of its own, under the key ID.VERSION: the record
+// after the change, as JSON. A key has one entry. So only one of two answers counts,
+// and a permission is used once, even if several gateways try at the same time. All
+// gateways see the entries in the same order: the revision of an entry is the Seq of
+// its record, so a client that follows the approvals at one gateway can go on at
+// another.
 //
-// A gateway that is away loses nothing: what it asked can be answered, and is there
-// when it is back. While the servers elect a leader a change waits, for up to 15 s, and
-// is heard of at other gateways within 5 s after that.
+// A gateway that is away loses nothing: its requests can be answered meanwhile, and it
+// sees the answers when it is back. While the servers elect a leader a change waits, for
+// up to 15 s. Other gateways see it within 5 s after that.
 //
-// Who can write to the message server can forge neither a request nor an answer, nor
-// have a gateway take back what it has seen: entries are signed, and of a record a
-// change that is not newer is refused, which is logged. It can withhold changes. A
-// gateway that starts may be shown a record as it was before it was used; then a node
-// remembers that it was, and here a session of the same ID does.
+// A client that can write to the message server cannot forge a request or an answer,
+// since entries are signed. It cannot make a gateway go back to an older state either: a
+// change that is not newer is refused and logged. It can withhold changes. To a gateway
+// that starts it may show a record in the state before it was used. The node still
+// refuses the second use, since it remembers the first; on this machine the session with
+// the same ID does.
 //
-// A record that every gateway would have forgotten is purged. What no gateway is there
-// to purge the server forgets after [Age].
+// A record that every gateway would have forgotten is purged. The server itself forgets
+// after [Age] what no gateway purged.
 package approvals
 
 import (
@@ -43,10 +45,10 @@ import (
 )
 
 const (
-	// BucketName is what the bucket is called at the message server.
+	// BucketName is the name of the bucket at the message server.
 	BucketName = "corral_approvals"
-	// Age is longer than any record is of use: it can be answered for 30 days, then
-	// used for as long, and then looked up.
+	// Age exceeds the useful life of any record: it can be answered for 30 days, then
+	// used for 30 days, and then looked up.
 	Age = 62 * 24 * time.Hour
 
 	maxRecord = 4 << 20 // bytes
@@ -62,7 +64,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// A Store has the records of one gateway's Desk, and of the others'.
+// A Store has the records of all gateways' Desks.
 type Store struct {
 	kv   *natskv.Bucket
 	log  *slog.Logger
@@ -74,13 +76,13 @@ type Store struct {
 
 	mu       sync.Mutex
 	changed  func(approval.Record)
-	seen     uint64           // revision up to which everything was handed on
+	seen     uint64           // entries up to this revision have been passed to changed
 	versions map[string]int64 // of records, by ID
 }
 
 var _ approval.Store = (*Store)(nil)
 
-// Open opens the bucket, or makes it if there is none.
+// Open opens the bucket, and creates it if needed.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	kv, err := natskv.Open(ctx, natskv.Config{
@@ -101,7 +103,7 @@ func (s *Store) Follow(changed func(approval.Record)) error {
 	ctx, cancel := context.WithTimeout(s.ctx, natskv.Patience)
 	defer cancel()
 	err := s.kv.Each(ctx, all, func(e natskv.Entry) error {
-		s.take(e)
+		s.apply(e)
 		return nil
 	})
 	s.mu.Unlock()
@@ -115,7 +117,7 @@ func (s *Store) Follow(changed func(approval.Record)) error {
 	return nil
 }
 
-// follow hands on what others write.
+// follow passes on the changes of other gateways.
 func (s *Store) follow() {
 	for {
 		select {
@@ -129,7 +131,7 @@ func (s *Store) follow() {
 	}
 }
 
-// catchUp hands on what was written up to a revision; 0: all of it.
+// catchUp passes on the changes up to a revision; 0: all.
 func (s *Store) catchUp(ctx context.Context, until uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, natskv.Patience)
 	defer cancel()
@@ -140,7 +142,7 @@ func (s *Store) catchUp(ctx context.Context, until uint64) error {
 		if errors.Is(err, natskv.ErrNone) {
 			return nil
 		}
-		if natskv.Replaced(err) { // it was purged: it is not missed
+		if natskv.Replaced(err) { // it was purged, and is not needed
 			if s.seen, err = s.kv.NextRevision(ctx, all, s.seen); errors.Is(err, natskv.ErrNone) {
 				return nil
 			}
@@ -151,13 +153,13 @@ func (s *Store) catchUp(ctx context.Context, until uint64) error {
 		if err != nil {
 			return err
 		}
-		s.take(e)
+		s.apply(e)
 	}
 	return nil
 }
 
-// take hands on an entry, if it is to be believed. mu is held.
-func (s *Store) take(e natskv.Entry) {
+// apply passes on an entry, if it can be trusted. mu is held.
+func (s *Store) apply(e natskv.Entry) {
 	if e.Revision <= s.seen {
 		return
 	}
@@ -171,7 +173,7 @@ func (s *Store) take(e natskv.Entry) {
 	s.changed(r)
 }
 
-// record is that of an entry.
+// record returns the record of an entry.
 func (s *Store) record(e natskv.Entry) (approval.Record, error) {
 	if e.Err != nil {
 		return approval.Record{}, e.Err
@@ -213,7 +215,7 @@ func (s *Store) Put(ctx context.Context, r approval.Record) (approval.Record, er
 	key := r.ID + "." + strconv.FormatInt(r.Version, 10)
 	revision, err := s.kv.Create(ctx, key, text)
 	if errors.Is(err, natskv.ErrExists) {
-		return approval.Record{}, s.beaten(ctx, key, r)
+		return approval.Record{}, s.awaitWinner(ctx, key, r)
 	}
 	if err != nil {
 		return approval.Record{}, err
@@ -225,8 +227,9 @@ func (s *Store) Put(ctx context.Context, r approval.Record) (approval.Record, er
 	return r, nil
 }
 
-// beaten is ErrStale once the change is handed on that another gateway made first.
-func (s *Store) beaten(ctx context.Context, key string, r approval.Record) error {
+// awaitWinner waits for the change that another gateway made first, passes it on, and
+// returns ErrStale.
+func (s *Store) awaitWinner(ctx context.Context, key string, r approval.Record) error {
 	const pause = 10 * time.Millisecond
 	for {
 		if err := s.catchUp(ctx, 0); err != nil {
@@ -242,13 +245,13 @@ func (s *Store) beaten(ctx context.Context, key string, r approval.Record) error
 		switch {
 		case err == nil && e.Err != nil:
 			return e.Err
-		case err == nil && e.Revision <= seen: // and it was refused
+		case err == nil && e.Revision <= seen: // it was refused
 			return corral.Errorf(corral.ErrDenied, "see whether the gateways have the same version, and who else can write to the message server",
 				"cannot trust the approvals at the message server: there is another change %d of approval %s", r.Version, r.Slug)
 		case err != nil && !errors.Is(err, natskv.ErrNone):
 			return err
 		}
-		// It is being made, and who makes it does not know yet whether it is.
+		// It is under way, and its author does not know the outcome yet.
 		select {
 		case <-ctx.Done():
 			return corral.Errorf(corral.ErrUnavailable, "try again", "cannot write the approvals at the message server: %w", context.Cause(ctx))
@@ -260,7 +263,7 @@ func (s *Store) beaten(ctx context.Context, key string, r approval.Record) error
 	}
 }
 
-// Tidy implements approval.Store: records that are forgotten are purged.
+// Tidy implements approval.Store: it purges the forgotten records.
 func (s *Store) Tidy(forgotten []approval.Record, _ func() []approval.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,8 +277,7 @@ func (s *Store) Tidy(forgotten []approval.Record, _ func() []approval.Record) er
 	return nil
 }
 
-// large reports whether a record may be in parts: it is so many bytes of text, at
-// least.
+// large reports whether a record may be stored in parts, given the size of its text.
 func large(r approval.Record) bool {
 	text, err := json.Marshal(r)
 	return err != nil || natskv.Large(text)

@@ -2,28 +2,27 @@
 // nodes that dial in. It is the only package that knows the server's library,
 // whose interface for embedding is not promised to stay.
 //
-// The server listens for NATS, for NATS in a WebSocket, or for both. A WebSocket
-// passes proxies, and may share a port with a web server in front. Nothing else
-// differs: the certificate, the keys and what they may do are the same. Behind a
-// proxy every node is at the proxy's address, since headers that say otherwise
-// are anybody's.
+// The server listens for NATS, for NATS in a WebSocket, or for both. A WebSocket passes
+// proxies, and may share a port with a web server in front. Certificate, keys and
+// permissions are the same for both. Behind a proxy every node seems to have the
+// proxy's address: headers with another address could be forged.
 //
-// A connection is known by its nkey, with which it signs the server's nonce.
-// The key of a node may use the subjects of that node and no other (see package
-// fabric), so that the server itself stops a node that speaks for another. A
-// key that belongs to no node may ask to be one, and nothing else. The
-// gateway's own connection is made in memory and may use everything.
+// A connection authenticates with its nkey, by signing the server's nonce. The key of a
+// node may use the subjects of that node and no other (see package fabric), so the
+// server itself stops a node that speaks for another. A key that belongs to no node may
+// only ask to become one. The gateway's own connection is made in memory and may use
+// everything.
 //
-// The certificate is made by the server itself and kept in its directory. No
-// authority signs it: a client pins its Fingerprint.
+// The server makes its certificate itself and keeps it in its directory. No authority
+// signs it: a client pins its Fingerprint.
 //
-// A connection is cut off unless it says whose it is within some seconds. Messages,
-// subscriptions, connections, what waits for a connection that does not read, and
-// lines of the log about any of that are bounded. Two things are not bounded here: how
-// much a node may say in a second, and the 1 MiB of headers that the library accepts
-// in a request for a WebSocket.
+// A connection that does not authenticate within some seconds is cut. Messages,
+// subscriptions, connections, the data that waits for a slow connection, and log lines
+// about them are bounded. Two things are not bounded here: the data that a node may
+// send in a second, and the 1 MiB of headers that the library accepts in a request for
+// a WebSocket.
 //
-// A server that is not Corral's own can take its place: see [External].
+// An external NATS server can take its place: see [External].
 package broker
 
 import (
@@ -53,13 +52,13 @@ import (
 
 // Config of a Server. Dir, Authorize and an address are required.
 type Config struct {
-	// Dir is where the certificate is kept. It exists.
+	// Dir holds the certificate. It exists already.
 	Dir string
-	// Listen is the address for nodes, as "127.0.0.1:7422", and WebSocket that
-	// for nodes that connect by WebSocket. Port 0 is any; an empty address is
-	// not listened on.
+	// Listen is the address for nodes, as "127.0.0.1:7422", and WebSocket the one for
+	// nodes that connect by WebSocket. Port 0 means any port. An empty address is not
+	// used.
 	Listen, WebSocket string
-	// Authorize says which node has a key, at every connection.
+	// Authorize returns the node that a key belongs to, at every connection.
 	Authorize func(nkey string) (nodeID string, ok bool)
 	Log       *slog.Logger
 }
@@ -70,7 +69,7 @@ const (
 	maxConnections = 8192
 	maxPending     = 16 << 20 // bytes for a connection that does not read
 	startLimit     = 10 * time.Second
-	helloLimit     = 5 * time.Second // for what comes before the first message
+	helloLimit     = 5 * time.Second // for the handshake before the first message
 )
 
 // A Server takes the connections of nodes.
@@ -87,7 +86,7 @@ type Server struct {
 
 	mu    sync.Mutex
 	conns map[string]map[uint64]struct{} // by nkey
-	from  map[string]netip.Addr          // where a key connected from last
+	from  map[string]netip.Addr          // the last address of each key
 }
 
 // Start starts a server. Close ends it.
@@ -158,8 +157,8 @@ func Start(cfg Config) (*Server, error) {
 
 const addressHint = "write it like 0.0.0.0:7422"
 
-// address reads an address to listen on, as the server's library takes it. Both
-// are empty if there is none.
+// address splits an address to listen on for the server's library. Both results are
+// empty for an empty address.
 func address(s string) (host string, port int, err error) {
 	if s == "" {
 		return "", 0, nil
@@ -177,7 +176,7 @@ func address(s string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// webSocketAddr is where a server that is ready listens for WebSockets.
+// webSocketAddr returns the address where a running server listens for WebSockets.
 func webSocketAddr(s *server.Server) (net.Addr, error) {
 	u, err := url.Parse(s.WebsocketURL())
 	if err != nil {
@@ -196,41 +195,40 @@ func (s *Server) Close() {
 	s.server.WaitForShutdown()
 }
 
-// Addr is where nodes connect to; nil if only by WebSocket.
+// Addr is the address that nodes connect to; nil if there is only the WebSocket.
 func (s *Server) Addr() net.Addr { return s.server.Addr() }
 
-// WebSocketAddr is where nodes connect to by WebSocket; nil if they do not.
+// WebSocketAddr is the address that nodes connect to by WebSocket; nil if there is
+// none.
 func (s *Server) WebSocketAddr() net.Addr { return s.webSocket }
 
-// Fingerprint is that of the certificate: the SHA-256 of it, in hexadecimal.
+// Fingerprint is the SHA-256 of the certificate, in hexadecimal.
 func (s *Server) Fingerprint() string { return s.fingerprint }
 
-// Connect makes a connection of the gateway's own.
+// Connect opens a connection for the gateway itself.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect("", append(opts, nats.InProcessServer(s.server), nats.Nkey(s.ownPublic, s.own.Sign))...)
 }
 
-// Disconnect ends the connections of a key, so that what Authorize says now
-// holds for it.
+// Disconnect cuts the connections of a key, so that it has to pass Authorize again.
 func (s *Server) Disconnect(nkey string) {
 	s.mu.Lock()
 	ids := s.conns[nkey]
 	delete(s.conns, nkey)
 	s.mu.Unlock()
 	for id := range ids {
-		_ = s.server.DisconnectClientByID(id) // one that is gone is what is wanted
+		_ = s.server.DisconnectClientByID(id) // if it is gone already, all is well
 	}
 }
 
-// From is the address that a key connected from last; the zero address if it
-// never did.
+// From returns the last address that a key connected from, or the zero address.
 func (s *Server) From(nkey string) netip.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.from[nkey]
 }
 
-// Check is called by the server for every connection.
+// Check authenticates a connection. The server calls it for each one.
 func (s *Server) Check(c server.ClientAuthentication) bool {
 	o := c.GetOpts()
 	sig, err := base64.RawURLEncoding.DecodeString(o.Sig)
@@ -239,7 +237,7 @@ func (s *Server) Check(c server.ClientAuthentication) bool {
 	}
 	key, err := nkeys.FromPublicKey(o.Nkey)
 	if err != nil || !isKey(o.Nkey) || key.Verify(c.GetNonce(), sig) != nil {
-		s.say(slog.LevelWarn, "refused a connection without a valid key", "from", remote(c))
+		s.logLimited(slog.LevelWarn, "refused a connection without a valid key", "from", remote(c))
 		return false
 	}
 	s.note(o.Nkey, c)
@@ -261,8 +259,7 @@ func (s *Server) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-// note remembers connections by key. Those that are gone go when there are
-// many.
+// note remembers connections by key. When there are many, it drops closed ones.
 func (s *Server) note(nkey string, c server.ClientAuthentication) {
 	id := c.GetID()
 	s.mu.Lock()

@@ -14,8 +14,8 @@ import (
 	"github.com/corral-exec/corral/internal/state/selfcert"
 )
 
-// Pinned is how a node connects to a [Server]: to one whose certificate has that
-// fingerprint, with a key of its own. URLs are tls:// or wss://.
+// Pinned returns the options to connect to a [Server] whose certificate has that
+// fingerprint, with the node's own key. URLs are tls:// or wss://.
 func Pinned(want string, key nkeys.KeyPair) ([]nats.Option, error) {
 	auth, err := withKey(key)
 	if err != nil {
@@ -39,8 +39,8 @@ func Dial(url, cert string, key nkeys.KeyPair, opts ...nats.Option) (*nats.Conn,
 	return dial(url, nats.Secure(pinned(cert)), append([]nats.Option{auth}, opts...))
 }
 
-// dial begins with TLS, as a Server does, if it is to be secure. Other servers
-// usually say something before.
+// dial begins a secure connection with TLS, as a Server expects. Other servers usually
+// send something before.
 func dial(url string, secure nats.Option, opts []nats.Option) (c *nats.Conn, err error) {
 	plain := append(opts[:len(opts):len(opts)], secure)
 	if secure != nil {
@@ -55,8 +55,8 @@ func dial(url string, secure nats.Option, opts []nats.Option) (c *nats.Conn, err
 	return c, nil
 }
 
-// saysFirst reports whether a server may be one that says something before TLS. Of
-// several the error is that of the last, which may not even be there.
+// saysFirst reports whether a server may send something before TLS. With several
+// servers the error is that of the last one, which may not even exist.
 func saysFirst(url string, err error) bool {
 	if other := (tls.RecordHeaderError{}); errors.As(err, &other) {
 		return true
@@ -64,9 +64,10 @@ func saysFirst(url string, err error) bool {
 	return strings.Contains(url, ",") && !errors.Is(err, corral.ErrDenied) && !errors.Is(err, nats.ErrAuthorization)
 }
 
-// Strange says what answers at the URL of a message server, if err shows that it is
-// none, or one for connections of another kind; else it is nil. What that answered
-// is left out: it is for machines, and may be another with each attempt.
+// Strange describes the program at the URL of a message server, if err shows that it is
+// no message server, or one for connections of another kind; else it returns nil. It
+// leaves out the text of the reply, which is for machines and may differ with each
+// attempt.
 func Strange(url string, err error) error {
 	const hint = "look whether it is the right address and port: corral nodes join prints both on the gateway, for WebSockets with --websocket"
 	web := strings.HasPrefix(url, "ws")
@@ -110,7 +111,7 @@ func dialError(url string, err error) error {
 	return corral.Errorf(kind, hint, "cannot connect to the message server %s: %w", redacted(url), err)
 }
 
-// redacted is url without what may be secret.
+// redacted returns url without possible secrets.
 func redacted(url string) string {
 	list := strings.Split(url, ",")
 	for i, u := range list {
@@ -136,14 +137,14 @@ func withKey(key nkeys.KeyPair) (nats.Option, error) {
 	return nats.Nkey(public, key.Sign), nil
 }
 
-// pinned is TLS with a server whose certificate has that fingerprint or, if it is
-// empty, is one that the machine trusts.
+// pinned is TLS with a server whose certificate has that fingerprint or, if want is
+// empty, one that the machine trusts.
 func pinned(want string) *tls.Config {
 	return selfcert.Pinned(want, tls.VersionTLS13, "pair the node again, if it is the right gateway")
 }
 
-// tlsFirst has the connection begin with TLS. In one by WebSocket that is so
-// anyway, and the client would begin TLS again within.
+// tlsFirst begins the connection with TLS. A WebSocket does so anyway, and the client
+// would begin TLS a second time within it.
 func tlsFirst(o *nats.Options) error {
 	for _, u := range o.Servers {
 		if scheme, _, _ := strings.Cut(u, "://"); strings.EqualFold(scheme, "wss") {

@@ -17,11 +17,11 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
-// External is a NATS server, or a cluster of them, that is not Corral's own, in the
-// place of a [Server]. [ServerConfig] says what its configuration needs.
+// External is an external NATS server, or a cluster of them, in the place of a
+// [Server]. [ServerConfig] returns the configuration that it needs.
 type External struct {
-	// URL is tls:// or wss://, or nats:// or ws:// for one on this machine.
-	// There may be several, separated by commas.
+	// URL is tls:// or wss://, or nats:// or ws:// for a server on this machine. There
+	// may be several, separated by commas.
 	URL string
 	// Creds names a file with the credentials of the gateway's user, as the
 	// operators of NATS hand them out (.creds), or with the seed of its nkey.
@@ -34,12 +34,12 @@ type External struct {
 // oldest is the oldest version of a server that Corral is tested with.
 var oldest = [3]int{2, 9, 0}
 
-// checkLimit is how long a server has to answer whether it can be used.
+// checkLimit bounds the check whether a server can be used.
 const checkLimit = 10 * time.Second
 
-// Connect makes a connection of a gateway's, to a server that can be used: it is
-// new enough, takes messages that are large enough, and lets this user use the
-// subjects of package fabric. It is an error that says what to change otherwise.
+// Connect opens a connection for the gateway to a suitable server: it is new enough,
+// takes messages that are large enough, and lets this user use the subjects of package
+// fabric. Otherwise the error says what to change.
 func (x External) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	secure, err := x.secure()
 	if err != nil {
@@ -60,8 +60,9 @@ func (x External) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return c, nil
 }
 
-// secure has every connection to another machine use TLS, whatever the server
-// says of itself. It is nil if TLS is up to the server.
+// secure returns an option that requires TLS for every connection to another machine,
+// in spite of anything that the server claims. It is nil if the server decides about
+// TLS.
 func (x External) secure() (nats.Option, error) {
 	const hint = "write it like tls://nats.example.com:4222"
 	wanted := x.Cert != ""
@@ -89,7 +90,7 @@ func (x External) secure() (nats.Option, error) {
 	return nats.Secure(pinned(x.Cert)), nil
 }
 
-// Key is the public nkey of the gateway's user, which is in Creds.
+// Key returns the public nkey of the gateway's user, from Creds.
 func (x External) Key() (string, error) {
 	key, _, err := readCreds(x.Creds)
 	if err != nil {
@@ -102,7 +103,7 @@ func (x External) Key() (string, error) {
 // maxCreds bounds the file of credentials, in bytes.
 const maxCreds = 64 << 10
 
-// credentials are those of a file.
+// credentials returns the option for a file of credentials.
 func credentials(path string) (nats.Option, error) {
 	key, jwt, err := readCreds(path)
 	if err != nil {
@@ -110,13 +111,13 @@ func credentials(path string) (nats.Option, error) {
 	}
 	if jwt {
 		key.Wipe()
-		return nats.UserCredentials(path), nil // which are read at each connection, as they are renewed
+		return nats.UserCredentials(path), nil // the library reads the file at each connection, since credentials are renewed
 	}
 	return withKey(key)
 }
 
-// readCreds reads the key in a file of credentials, and whether it has a JWT as
-// well. Its text is in no error.
+// readCreds reads the key in a file of credentials, and whether it has a JWT as well.
+// No error contains its text.
 func readCreds(path string) (key nkeys.KeyPair, jwt bool, err error) {
 	const hint = "give the file with the gateway's credentials (.creds), or with the seed of its nkey (it begins with SU)"
 	if path == "" {
@@ -138,7 +139,7 @@ func readCreds(path string) (key nkeys.KeyPair, jwt bool, err error) {
 	return key, strings.Contains(string(text), "BEGIN NATS USER JWT"), nil
 }
 
-// usable reports why a server that c is connected to cannot be used.
+// usable reports why the server of c cannot be used.
 func usable(c *nats.Conn) error {
 	where := "the message server " + c.ConnectedUrlRedacted()
 	if n := c.MaxPayload(); n < maxPayload {
@@ -162,7 +163,7 @@ func usable(c *nats.Conn) error {
 		if err == nil {
 			err = c.FlushTimeout(time.Until(end))
 		}
-		// What the server has against it came before its answer.
+		// An error of the server arrives before its answer.
 		if err == nil {
 			if last := c.LastError(); errors.Is(last, nats.ErrPermissionViolation) {
 				return corral.Errorf(corral.ErrDenied, "have it allow what corral nodes server-config prints for the gateway",
@@ -172,7 +173,7 @@ func usable(c *nats.Conn) error {
 		}
 		return corral.Errorf(corral.ErrUnavailable, "look at its log", "%s does not answer whether the gateway's user may %s %s: %w", where, verb, subject, err)
 	}
-	// Names that are not in use, so that no one hears of it.
+	// Unused names, so that no node receives this.
 	life, node := corral.NewID(), corral.NewID()
 	ask, answer := fabric.PairSubjects("*")
 	for _, subject := range []string{fabric.GatewaySubjects(life), fabric.AllHellos, ask} {

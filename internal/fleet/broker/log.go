@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Every program that can connect can have lines written. This is how many there are
-// a second, and at a time.
+// Every program that can connect can cause log lines. These bound them, per second and
+// in a burst.
 const (
 	linesRate  = 5
 	linesBurst = 50
 )
 
-// say writes a line about what others do, unless there are too many. The next
-// one that is written counts those that were not.
-func (s *Server) say(level slog.Level, text string, args ...any) {
+// logLimited logs the behaviour of clients, unless there are too many lines. The next
+// line that is written counts the dropped ones.
+func (s *Server) logLimited(level slog.Level, text string, args ...any) {
 	if !s.log.Enabled(context.Background(), level) {
 		return
 	}
@@ -30,17 +30,18 @@ func (s *Server) say(level slog.Level, text string, args ...any) {
 	s.log.Log(context.Background(), level, text, args...)
 }
 
-// logger passes on what the server's library logs.
+// logger forwards the log of the server's library.
 type logger struct {
 	s     *Server
 	fatal chan string // the first thing that ends the server
 }
 
-// Errorf gets mostly what clients do wrong, which is no error of this program.
+// Errorf gets mostly mistakes of clients, which are no errors of this program.
 func (l logger) Errorf(format string, v ...any) { l.warn(format, v) }
 
 func (l logger) Warnf(format string, v ...any) {
-	// All who connect do what it asks for: it is about clients of other kinds.
+	// Corral's clients begin with TLS as required: this is about clients of other
+	// kinds.
 	if strings.Contains(format, "TLS Handshake First") {
 		l.debug(format, v)
 		return
@@ -49,7 +50,7 @@ func (l logger) Warnf(format string, v ...any) {
 }
 
 func (l logger) warn(format string, v []any) {
-	l.s.say(slog.LevelWarn, "message server: "+fmt.Sprintf(format, v...))
+	l.s.logLimited(slog.LevelWarn, "message server: "+fmt.Sprintf(format, v...))
 }
 
 func (l logger) Noticef(format string, v ...any) { l.debug(format, v) }

@@ -14,7 +14,8 @@ import (
 // rights are the subjects that a connection may use.
 type rights struct{ publish, subscribe []string }
 
-// rightsOf are those of a key: that of a node, or of none if node is empty.
+// rightsOf returns the rights of a node's key, or of a key without a node if node is
+// empty.
 func rightsOf(key, node string) rights {
 	ask, answer := fabric.PairSubjects(key)
 	r := rights{[]string{ask}, []string{answer}}
@@ -25,15 +26,14 @@ func rightsOf(key, node string) rights {
 	return r
 }
 
-// rightsOfGateway are those that a gateway needs, which has all of them on its
-// own server.
+// rightsOfGateway are the rights that a gateway needs at an external server.
 func rightsOfGateway() rights {
 	ask, answer := fabric.PairSubjects("*")
 	return rights{[]string{fabric.NodeSubjects("*"), answer}, []string{fabric.GatewaySubjects("*"), fabric.AllHellos, ask}}
 }
 
-// rightsOnBucket are those that a gateway needs beside them to keep something in a
-// key-value bucket of JetStream.
+// rightsOnBucket are the additional rights that a gateway needs to use a key-value
+// bucket of JetStream.
 func rightsOnBucket(name string) rights {
 	stream := "KV_" + name
 	r := rights{publish: []string{"$JS.API.INFO"}}
@@ -55,11 +55,11 @@ type User struct {
 	Name string // for people
 }
 
-// ServerConfig is what goes into the configuration of an [External] NATS server, in
-// its own syntax: the keys of the gateways, which are those of their [External].Creds,
-// and of the nodes, each with the subjects that it needs. It is a block
-// "authorization", whose list "users" can be used in an account as well. The buckets
-// are those of JetStream in which gateways keep what they share.
+// ServerConfig returns a part of the configuration of an [External] NATS server, in its
+// own syntax. It lists the keys of the gateways (those in their [External].Creds) and
+// of the nodes, each with the subjects that it needs. It is a block "authorization",
+// whose list "users" can be used in an account as well. The buckets are the JetStream
+// buckets that gateways share.
 func ServerConfig(gateways, buckets []string, nodes []User) (string, error) {
 	var b strings.Builder
 	b.WriteString("authorization {\n  users = [\n")
@@ -105,8 +105,8 @@ func ServerConfig(gateways, buckets []string, nodes []User) (string, error) {
 	return b.String(), nil
 }
 
-// isKey reports whether key is an nkey of a user, as it is written. A decoder of
-// base32 looks past line ends, and one key must not have two spellings.
+// isKey reports whether key is an nkey of a user in its only spelling: the base32
+// decoder ignores line ends.
 func isKey(key string) bool {
 	return nkeys.IsValidPublicUserKey(key) && fabric.ValidateNodeID(key) == nil
 }

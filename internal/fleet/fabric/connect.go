@@ -8,9 +8,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ConnectOptions are those of a connection that this protocol runs over. What
-// cannot be sent now is not kept for later, since it is asked for again; and a
-// connection is never given up.
+// ConnectOptions are the options of a connection for this protocol. Messages that
+// cannot be sent now are dropped, since they are asked for again. The client reconnects
+// without limit.
 func ConnectOptions(log *slog.Logger) []nats.Option {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -34,7 +34,7 @@ func ConnectOptions(log *slog.Logger) []nats.Option {
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
 			if errors.Is(err, nats.ErrSlowConsumer) {
-				return // what was dropped is asked for again
+				return // dropped messages are asked for again
 			}
 			subject := ""
 			if s != nil {

@@ -1,19 +1,22 @@
-// Package fabric is what a gateway and a node say to each other over NATS, and
-// the node's side of it: [Serve] exports any corral.Executor. The gateway's side
-// is package nodeexec, the message server inside a gateway package broker.
+// Package fabric is the protocol between a gateway and a node over NATS, and the node's
+// side of it: [Serve] exports any corral.Executor. The gateway's side is package
+// nodeexec; the message server inside a gateway is package broker.
 //
 // Decisions, and why:
 //
 //   - The node is the truth. Its executor keeps sessions, logs and exit statuses
-//     on its own disk; here nothing is kept that is needed after a restart of
-//     either side. Time-outs travel in the command and are enforced there.
-//   - Messages may be lost, repeated and reordered: NATS drops what cannot be
-//     delivered now. So everything is asked for until it is answered, and what is
-//     asked is recognised when it comes again.
+//     on its own disk. This package keeps nothing that is needed after a restart of
+//     either side. Time-outs travel in the command and are enforced on the node.
+//
+//   - Messages may be lost, repeated and reordered: NATS drops messages that it cannot
+//     deliver now. So every request is repeated until it is answered, and a
+//     repeated request is recognised.
+//
 //   - The message server is not trusted with commands. It can withhold, and it
 //     can read; it cannot ask a node for anything, nor ask twice.
-//   - Nobody is trusted with memory: every message, queue and table is bounded,
-//     and every parser here is fuzzed.
+//
+//   - No peer can make this program use unbounded memory: every message, queue and
+//     table is bounded, and every parser here is fuzzed.
 //
 // # Subjects
 //
@@ -26,10 +29,10 @@
 //	fab.gw.<life>.<node>.w.N from a node: how far write N has come
 //	fab.pair.<nkey>, fab.paired.<nkey>  for keys that belong to no node
 //
-// <life> is one life of a gateway's program, and unguessable. A node may publish
-// only where its own id stands, and subscribe to fab.n.<node>.> alone, so that the
-// server stops a node that speaks for another. A request names an inbox of its
-// own as the reply subject: the server says there, at once, that nobody listens.
+// <life> is one life of a gateway's program, and unguessable. A node may publish only
+// on subjects with its own id, and subscribe to fab.n.<node>.> alone, so the server
+// stops a node that speaks for another. A request names an inbox of its own as the
+// reply subject: if no client is subscribed, the server says so there at once.
 //
 // # Envelopes
 //
@@ -61,24 +64,24 @@
 // nothing after 3 minutes; and no request can be made for a later time or a later
 // life of the node.
 //
-// A hello says the epoch. A refusal says it too: RefusedBoot for a request to
-// another life of the node's program, RefusedEpoch for an epoch that the node does
-// not know. A refused request was not acted upon, so the gateway signs it again.
-// Hellos are not signed: the message server lets a node publish only its own. A
-// message server that forges one makes the gateway sign what the node refuses.
+// A hello has the epoch. A refusal has it too: RefusedBoot for a request to another
+// life of the node's program, RefusedEpoch for an epoch that the node does not know. A
+// refused request was not acted upon, so the gateway signs it again. Hellos are not
+// signed: the message server lets a node publish only its own. A message server that
+// forges one only makes the gateway sign requests that the node refuses.
 //
-// A hello says as well what time it is on the node, so that the gateway can tell
-// when something happened there by its own clock.
+// A hello also has the node's clock, so that the gateway can convert the times of the
+// node to its own clock.
 //
 // # Repetition
 //
-// A request is sent again as the same bytes. If it was acted upon, the answer is
-// repeated (16 MiB of them are kept) and nothing else happens: each request is
-// acted upon at most once in a life of the node's program. After that, or when
-// it has expired, only what has the same effect twice is asked for anew. Starting
-// an ID twice is up to the executor, which does it once; attach never starts
-// anything. A refusal says why, in [Answer], except for what is no envelope at
-// all; every refusal is logged, a few a second at most.
+// A request is sent again as the same bytes. If it was acted upon, the node repeats the
+// answer (it keeps 16 MiB of them) and does nothing else: each request is acted upon at
+// most once in a life of the node's program. When the answer is forgotten, or the
+// request has expired, the gateway makes a new request only if a second execution has
+// the same effect. The executor makes starting an ID twice safe; attach never starts
+// anything. A refusal gives its reason in [Answer], except for a message that is no
+// envelope; refusals are logged, a few a second at most.
 //
 // A body of more than [MaxData] bytes follows in parts, which any server with a
 // max_payload of 64 KiB takes. A part is kept only if a genuine header announced
@@ -87,39 +90,38 @@
 // # Decisions
 //
 // A node whose executor is [Guarded] has a policy of its own. A start names the
-// agent of the gateway whose command it is, and how strict the gateway wants it
-// at least (security, ask). Decide has the body of a start, and is answered with
-// what would become of it, in at most 48 KiB of JSON ([Answer].Decision); it
-// starts nothing and asks nobody, and may be asked for anew. A node without a
-// policy answers that it does not support it.
+// gateway's agent, and the least strictness that the gateway wants (security, ask).
+// Decide has the body of a start. Its answer is the decision about that start, in at
+// most 48 KiB of JSON ([Answer].Decision); it starts nothing, asks for no approval, and
+// may be repeated. A node without a policy answers that it does not support Decide.
 //
-// A start may carry a grant, of at most 4 KiB: the word of the gateway that
-// a person approved it. It is part of the body, and so of what is signed for this
-// node, this life of its program and this process. Neither decisions nor grants
-// are read here: package policy/guard makes and reads both, on either side. There
-// a grant names the approval, the agent, the process and the digest of what the
-// node said would run, and is good for five minutes from when it was given; the
-// node looks at all of that again, and keeps on its disk which approvals were used. Starting an ID
-// that has a process is no start: nothing is decided and no grant used.
+// A start may carry a grant, of at most 4 KiB: the gateway's statement that a person
+// approved it. It is part of the body, and so of the signed request to this node, this
+// life of its program and this process. This package does not read decisions or grants:
+// package policy/guard makes and reads both, on either side. A grant names the
+// approval, the agent, the process and the digest of the command that the node's
+// decision named. It is good for five minutes. The node checks all of that again, and
+// keeps on its disk which approvals were used. Starting an ID that has a process is no
+// start: nothing is decided and no grant is used.
 //
 // # Output
 //
-// A reader on the gateway grants: "from offset F, up to offset L" ([Grant]). The
-// node sends chunks of at most 31 000 bytes, each with the offset it was read
-// from, the offset of its data (they differ where the log has a gap), and its
-// stream ([Output]). A chunk that begins beyond what the reader expects shows
-// that something was lost, and the reader has the node go back. It does so as
-// well when a connection was cut, and now and then while it waits. What it has
-// already is dropped by its offset. The end of the log is a chunk that says how
-// the process ended and what the log holds. A start carries a first grant: a
-// short command is three messages, the start, its answer, and its output with
+// A reader on the gateway grants: "from offset F, up to offset L" ([Grant]). The node
+// sends chunks of at most 31 000 bytes. Each has the offset it was read from, the
+// offset of its data (they differ where the log has a gap), and its stream ([Output]).
+// A chunk that begins beyond the expected offset shows that something was lost; the
+// reader then tells the node to go back. It also does so after a cut connection, and
+// now and then while it waits. It drops data that it has already, by the offset. The
+// last chunk says how the process ended and what the log holds. A start carries a first
+// grant: a short command is three messages: the start, its answer, and its output with
+// its end.
 // its end.
 //
-// A reader's window grows from 64 KiB to 4 MiB while 32 MiB for all of a gateway
-// last, and is 4 KiB otherwise. One that is not read on costs what it was granted,
-// for two seconds. On the node a reader costs 2 KiB, or 31 KB while it has much
-// to send (512 of them); there are 4096, and those that are silent for a
-// minute go.
+// A reader's window is 4 KiB. It grows from 64 KiB to 4 MiB as long as all windows of
+// the gateway together are below 32 MiB. If the gateway's program stops reading, the
+// granted bytes stay in memory for two seconds. On the node a reader costs 2 KiB, or 31
+// KB while it has much to send (512 of them). There are at most 4096 readers, and a
+// reader that is silent for a minute is removed.
 //
 // # Input
 //
@@ -141,10 +143,10 @@
 //
 // # Presence
 //
-// A node that has been silent for two and a half heartbeats is offline, and so is
-// one that said it leaves, or where the server says that nobody listens. A hello
-// says as well how busy the node is ([Load]).
+// A node is offline when it has been silent for two and a half heartbeats, when it said
+// that it leaves, or when the server says that it is not subscribed. A hello also says
+// how busy the node is ([Load]).
 //
-// What this package does not do: pairing, and a policy of the node's own, which is
-// that of the executor that is served.
+// This package does not do pairing, and it has no policy: a node's policy belongs to
+// the executor that it serves.
 package fabric

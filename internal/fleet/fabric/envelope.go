@@ -34,14 +34,14 @@ const (
 	digestLen = sha256.Size
 )
 
-// Lifetime is for how long a gateway sends a request again as it is. Later it signs
-// another, in a newer epoch.
+// Lifetime is the time in which a gateway repeats a request unchanged. Later it signs a
+// new one, in a newer epoch.
 const Lifetime = 45 * time.Second
 
 // ErrMalformed is the error of every parser here.
 var ErrMalformed = errors.New("malformed message")
 
-// Op is what a request asks for.
+// Op is the operation that a request asks for.
 type Op string
 
 const (
@@ -57,25 +57,24 @@ const (
 	OpOpen   Op = "open" // body Input at offset 0: begins a write
 	OpDial   Op = "dial" // body Dial; answers Info: a connection to a port, which is used as a process is
 
-	// Bulk requests are not answered; whatever has to be said about them goes
-	// to the reader or the write that they are about.
+	// Bulk requests have no answer. Errors about them go to their reader or write.
 	OpRead  Op = "read"  // body Grant
 	OpWrite Op = "write" // body Input
 )
 
-// Bulk reports whether op has no answer, and numbers of its own.
+// Bulk reports whether op has no answer, and a number sequence of its own.
 func (op Op) Bulk() bool { return op == OpRead || op == OpWrite }
 
 // A Header is the signed part of a request: the node and the gateway, the epoch, and
-// the digest of what is asked.
+// the digest of the body.
 type Header struct {
 	Version int    `json:"v"`
 	Node    string `json:"node"`
 	Boot    string `json:"boot"`  // the life of the node's program
 	Key     string `json:"key"`   // the gateway's public nkey
 	Life    string `json:"life"`  // the life of the gateway: where answers go
-	Seq     uint64 `json:"seq"`   // with Life, and whether it is Bulk, the nonce
-	Epoch   uint64 `json:"epoch"` // the node's, in which the request was made; 0: not known
+	Seq     uint64 `json:"seq"`   // with Life and Bulk, the nonce
+	Epoch   uint64 `json:"epoch"` // the node's epoch at the time of the request; 0: not known
 	Op      Op     `json:"op"`
 	ID      string `json:"id"` // the process
 	Size    int    `json:"size"`
@@ -85,17 +84,16 @@ type Header struct {
 // answered reports whether h is of a request with an answer of its own.
 func (h *Header) answered() bool { return !h.Op.Bulk() && h.Op != OpOpen }
 
-// domain keeps signatures from meaning anything elsewhere.
+// domain makes the signatures invalid for any other purpose.
 const domain = "corral fabric request\n"
 
-// A Signer is a gateway's key, made ready: nkeys derives it anew each time that
-// it signs.
+// A Signer is a gateway's key, decoded once: nkeys would decode it for each signature.
 type Signer struct {
 	public  string
 	private ed25519.PrivateKey
 }
 
-// NewSigner makes a key ready.
+// NewSigner decodes a key.
 func NewSigner(key nkeys.KeyPair) (*Signer, error) {
 	public, err := key.PublicKey()
 	if err != nil {
@@ -147,8 +145,7 @@ func (s *Signer) Seal(h Header, body []byte) (messages [][]byte, err error) {
 
 func signed(head []byte) []byte { return append([]byte(domain), head...) }
 
-// An Envelope is a request as it arrived. Nothing in it is to be believed
-// before Verify.
+// An Envelope is a request as it arrived. Do not trust any of it before Verify.
 type Envelope struct {
 	Header
 	Ref  Ref    // the process; ID is that of the Ref
@@ -192,8 +189,8 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 	return e, nil
 }
 
-// Verify reports whether the header is signed by the key it names and the body
-// is that of the header. Whose key it is, the caller looks up.
+// Verify reports whether the named key signed the header, and whether the body matches
+// the header. The caller looks up the owner of the key.
 func (e *Envelope) Verify(key nkeys.KeyPair) error {
 	if err := key.Verify(signed(e.head), e.sig); err != nil {
 		return fmt.Errorf("the signature: %w", err)

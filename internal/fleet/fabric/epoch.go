@@ -10,18 +10,18 @@ import (
 )
 
 // An epoch is a random number that a node makes when it starts, and every epochEvery
-// after that. Hellos tell it, and a request names it. The node takes a request while it
-// knows the epoch, so the two need not have the same clock. The numbers are in memory
-// alone: the node's next life knows none of them.
+// after that. Hellos tell it, and a request names it. The node accepts a request while
+// it knows the epoch, so the two need not have the same clock. The numbers are in
+// memory alone: the node's next life knows none of them.
 const (
 	epochEvery = 30 * time.Second
-	// epochLife is for how long the node knows an epoch. A gateway signs in one
-	// that is at most epochEvery and the time between two hellos old, and sends
-	// the request again for Lifetime.
+	// epochLife is the time in which the node knows an epoch. A gateway signs with an
+	// epoch that is at most as old as epochEvery and the time between two hellos, and
+	// repeats the request for Lifetime.
 	epochLife = 3 * time.Minute
 )
 
-// epochs are those that a node knows, the last one at the end.
+// epochs are the epochs that a node knows, the last one at the end.
 type epochs []epoch
 
 type epoch struct {
@@ -29,13 +29,13 @@ type epoch struct {
 	at time.Time
 }
 
-// age is how long ago that was, by whichever clock says more: one of them may
-// have stood still while the machine slept, and the other been set back.
+// age is the time since e began, by the clock that shows more: one clock may have
+// stopped while the machine slept, and the other may have been set back.
 func (e epoch) age(now time.Time) time.Duration {
 	return max(now.Sub(e.at), now.Round(0).Sub(e.at.Round(0)))
 }
 
-// now is the one that it is, and begins another if it is time to.
+// now returns the current epoch, and begins a new one when it is time.
 func (e *epochs) now(now time.Time) uint64 {
 	*e = slices.DeleteFunc(*e, func(e epoch) bool { return e.age(now) > epochLife })
 	if len(*e) == 0 || (*e)[len(*e)-1].age(now) >= epochEvery {
@@ -44,7 +44,7 @@ func (e *epochs) now(now time.Time) uint64 {
 	return (*e)[len(*e)-1].n
 }
 
-// knows reports whether n is of late.
+// knows reports whether n is a recent epoch.
 func (e epochs) knows(n uint64, now time.Time) bool {
 	return slices.ContainsFunc(e, func(e epoch) bool { return e.n == n && e.age(now) <= epochLife })
 }
@@ -52,14 +52,14 @@ func (e epochs) knows(n uint64, now time.Time) bool {
 func newEpoch() uint64 {
 	var b [8]byte
 	for {
-		_, _ = rand.Read(b[:]) // which never fails
+		_, _ = rand.Read(b[:]) // it never fails
 		if n := binary.BigEndian.Uint64(b[:]); n != 0 {
 			return n
 		}
 	}
 }
 
-// epoch is that of the node.
+// epoch returns the node's current epoch.
 func (n *node) epoch() uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/origin"
 )
 
-// WaitStep is how long a node lets one OpWait wait.
+// WaitStep bounds one OpWait at a node.
 const WaitStep = 20 * time.Second
 
 // MaxGrant bounds the Grant of a command, in bytes.
@@ -24,15 +24,15 @@ const MaxGrant = 4 << 10
 // Start is the body of OpStart and OpDecide.
 type Start struct {
 	api.Start
-	// Agent is the gateway's agent whose command it is.
+	// Agent is the gateway's agent that the command belongs to.
 	Agent string `json:"agent,omitempty"`
-	// Grant is that of the Command's Decided, which has no JSON of its own.
+	// Grant is Command.Decided.Grant; Decided has no JSON of its own.
 	Grant []byte `json:"grant,omitempty"`
-	// Read is a first reader, which need not be asked for then.
+	// Read is a first reader, so that no OpRead is needed for it.
 	Read *Grant `json:"read,omitempty"`
 }
 
-// EncodeStart is the body that asks for cmd, of an agent.
+// EncodeStart encodes the body of a start of an agent's command.
 func EncodeStart(agent string, cmd corral.Command, read *Grant) ([]byte, error) {
 	s := Start{Start: api.NewStart(cmd, false), Agent: agent, Grant: cmd.Decided.Grant, Read: read}
 	var b strings.Builder
@@ -44,8 +44,8 @@ func EncodeStart(agent string, cmd corral.Command, read *Grant) ([]byte, error) 
 	return []byte(b.String()), nil
 }
 
-// DecodeStart is the reverse. The command is valid, and so is the agent, if there
-// is one.
+// DecodeStart is the reverse. The command is valid, and so is the agent unless it is
+// empty.
 func DecodeStart(body []byte) (agent string, cmd corral.Command, read *Grant, err error) {
 	fail := func(err error) (string, corral.Command, *Grant, error) { return "", corral.Command{}, nil, err }
 	s, err := parseStart(body)
@@ -69,8 +69,7 @@ func DecodeStart(body []byte) (agent string, cmd corral.Command, read *Grant, er
 	return s.Agent, cmd, s.Read, cmd.Validate()
 }
 
-// parseStart reads the body of a start into s.Command and s, and bounds nothing of
-// it.
+// parseStart reads the body of a start into s.Command and s, without checking bounds.
 func parseStart(body []byte) (s Start, err error) {
 	if err := json.Unmarshal(body, &s); err != nil {
 		return s, corral.Errorf(corral.ErrInvalid, "", "the request to start is no JSON: %w", err)
@@ -87,29 +86,29 @@ type Signal struct {
 	Signal corral.Signal `json:"signal"`
 }
 
-// An Answer is a node's to a request. At most one field beside Boot is set;
-// none says that it was done. At the end of a log it has Exit and Stat.
+// An Answer is a node's answer to a request. At most one field beside Boot is set; none
+// means success without a result. At the end of a log it has Exit and Stat.
 type Answer struct {
 	Boot    string          `json:"boot"`
 	Info    *origin.Info    `json:"info,omitempty"`
 	Exit    *corral.Exit    `json:"exit,omitempty"`
 	Stat    *corral.LogStat `json:"stat,omitempty"`
 	Pending bool            `json:"pending,omitempty"`
-	// Decision is that of a Guarded. What is in it is for the caller that asked to
-	// make out, and the node's claim.
+	// Decision comes from a Guarded. It is the node's claim, and for the caller to
+	// interpret.
 	Decision json.RawMessage `json:"decision,omitempty"`
-	// Refused: this message was not acted upon, for a reason that lies in
-	// the message and not in what it asks for.
+	// Refused: this message was not acted upon, because of the message itself and not
+	// of the operation.
 	Refused Refusal        `json:"refused,omitempty"`
 	Error   *api.ErrorBody `json:"error,omitempty"`
-	// Epoch is the node's, if the message was refused.
+	// Epoch is the node's epoch, if the message was refused.
 	Epoch uint64 `json:"epoch,omitempty"`
-	// Digest is that of Info, which leaves it out.
+	// Digest is the digest of Info, whose JSON leaves it out.
 	Digest string `json:"digest,omitempty"`
 }
 
-// isProcess is the answer that tells which process it is.
-func isProcess(p corral.Process) Answer {
+// answerInfo returns the answer that describes a process.
+func answerInfo(p corral.Process) Answer {
 	info := origin.InfoOf(p)
 	return Answer{Info: &info, Digest: info.Digest}
 }
@@ -120,16 +119,16 @@ type Refusal string
 const (
 	RefusedBoot    Refusal = "boot"    // it is for another life of the node's program
 	RefusedEpoch   Refusal = "epoch"   // the node does not know its epoch; the answer has the present one
-	RefusedVersion Refusal = "version" // of a version that the node does not speak
+	RefusedVersion Refusal = "version" // the node does not speak its version
 	RefusedKey     Refusal = "key"     // not signed by a gateway that the node knows
-	RefusedReplay  Refusal = "replay"  // it was there before, and its answer is forgotten
+	RefusedReplay  Refusal = "replay"  // it arrived before, and its answer is forgotten
 	RefusedBusy    Refusal = "busy"    // too much at once
 )
 
 // maxRefused bounds the programs that an answer names.
 const maxRefused = 8
 
-// EncodeAnswer bounds what a has to say and encodes it.
+// EncodeAnswer bounds the parts of a and encodes it.
 func EncodeAnswer(a Answer) []byte {
 	if a.Error != nil {
 		e := boundError(*a.Error)
@@ -149,7 +148,7 @@ func EncodeAnswer(a Answer) []byte {
 	return b
 }
 
-// ParseAnswer reads an answer. Its values are within what the contract allows.
+// ParseAnswer reads an answer, and checks that its values obey the contract.
 func ParseAnswer(b []byte) (Answer, error) {
 	var a Answer
 	if len(b) > MaxAnswer {
@@ -185,14 +184,14 @@ func ParseAnswer(b []byte) (Answer, error) {
 	return a, nil
 }
 
-// EncodeError is err as it travels.
+// EncodeError returns err in its form for the wire.
 func EncodeError(err error) *api.ErrorBody {
 	_, body := api.Encode(err)
 	e := boundError(body.Error)
 	return &e
 }
 
-// DecodeError is an error that came from a node.
+// DecodeError returns the error that a node sent.
 func DecodeError(e *api.ErrorBody) error {
 	return api.DecodeBody(500, boundError(*e))
 }
@@ -206,7 +205,7 @@ func boundError(e api.ErrorBody) api.ErrorBody {
 	return e
 }
 
-// line is at most n bytes of s, as a line that does nothing to a terminal.
+// line returns at most n bytes of s, as one line without control characters.
 func line(s string, n int) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -216,13 +215,13 @@ func line(s string, n int) string {
 	}, strings.ToValidUTF8(clip(s, n), ""))
 }
 
-// A Grant is the body of OpRead: what a reader takes.
+// A Grant is the body of OpRead: the output that a reader accepts.
 type Grant struct {
 	Reader uint64 `json:"reader"`
-	From   int64  `json:"from"`  // the offset that it waits for
+	From   int64  `json:"from"`  // the next offset that it expects
 	Limit  int64  `json:"limit"` // the offset before which output may be sent
 	Most   int    `json:"most,omitempty"`
-	// Reset: what was sent after From may be lost; go back to it.
+	// Reset: output after From may be lost; go back to it.
 	Reset bool `json:"reset,omitempty"`
 	// Single: send one chunk and forget the reader.
 	Single bool `json:"single,omitempty"`
@@ -305,8 +304,7 @@ type Input struct {
 	Write uint64
 	Total int64
 	Off   int64
-	// Abort ends the write where it is. A piece without data asks how far
-	// it has come.
+	// Abort ends the write at this point. A piece without data asks for the progress.
 	Abort bool
 	Data  []byte
 }
@@ -325,8 +323,8 @@ func (in Input) Append(b []byte) []byte {
 	return append(append(b, flag), in.Data...)
 }
 
-// MaxInput is how much of a write one piece carries: its header, too, has to
-// fit into a body that is sent in one message.
+// MaxInput bounds the data of one piece of a write: with its header it fits into one
+// message.
 const MaxInput = MaxData - inputHeader
 
 // ParseInput reads a piece of a write. It keeps b.
@@ -343,7 +341,7 @@ func ParseInput(b []byte) (Input, error) {
 	return in, nil
 }
 
-// InputAck says how far a write has come.
+// InputAck reports the progress of a write.
 type InputAck struct {
 	Done  int64 // handed to the process
 	Next  int64 // arrived at the node
@@ -365,7 +363,7 @@ func (a InputAck) Append(b []byte) []byte {
 // Err is the error of a message with FlagError.
 func (a InputAck) Err() error { return parseError(a.Data) }
 
-// ParseInputAck reads what a node says of a write of total bytes. It keeps b.
+// ParseInputAck reads a node's report about a write of total bytes. It keeps b.
 func ParseInputAck(b []byte, total int64) (InputAck, error) {
 	if len(b) < inputAckLen || len(b) > MaxAnswer {
 		return InputAck{}, fmt.Errorf("%w: an acknowledgement of %d bytes", ErrMalformed, len(b))

@@ -233,7 +233,7 @@ func TestLives(t *testing.T) {
 	var r replays
 	now := time.Unix(1000, 0)
 	take := func(life string, seq uint64) verdict {
-		return r.take(&Header{Key: "K", Life: life, Seq: seq, Op: OpStart}, now)
+		return r.record(&Header{Key: "K", Life: life, Seq: seq, Op: OpStart}, now)
 	}
 	for i := range maxLives {
 		if v := take(string(rune('a'+i%26))+string(rune('a'+i/26)), 1); v != fresh {
@@ -293,7 +293,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for i := range uint64(20_000) {
 		h := &Header{Key: "K", Life: "l", Seq: i + 1, Op: OpAttach}
-		if r.take(h, now) != fresh {
+		if r.record(h, now) != fresh {
 			t.Fatal(i)
 		}
 		r.note(h, make([]byte, 2000))

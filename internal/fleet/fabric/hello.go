@@ -13,12 +13,12 @@ import (
 // Version of the protocol that this program speaks. It speaks no other.
 const Version = 1
 
-// Heartbeat is how often a node says that it lives, unless its hello says
-// otherwise. One that has been silent for two and a half of them is offline.
+// Heartbeat is the time between two hellos of a node, unless its hello says otherwise.
+// A node that is silent for two and a half heartbeats is offline.
 const Heartbeat = 5 * time.Second
 
-// A Hello is what a node says of itself, at every connection and heartbeat. It
-// is a claim: what a node is called is decided when it is paired.
+// A Hello is a node's description of itself, at every connection and heartbeat. It is a
+// claim: pairing decides the name of a node.
 type Hello struct {
 	Min      int      `json:"min"` // versions of the protocol
 	Max      int      `json:"max"`
@@ -32,9 +32,9 @@ type Hello struct {
 	Host     string   `json:"host,omitempty"`
 	Features []string `json:"features,omitempty"`
 	Load     Load     `json:"load,omitzero"`
-	// Epoch is what requests have to name.
+	// Epoch is the epoch that requests have to name.
 	Epoch uint64 `json:"epoch,omitempty"`
-	// Clock is what time it is on the node, in Unix ms. 0: it does not say.
+	// Clock is the node's time, in Unix ms. 0: unknown.
 	Clock int64 `json:"clock,omitempty"`
 }
 

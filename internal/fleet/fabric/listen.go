@@ -7,16 +7,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A Listener has a function handle the messages on a subject, one after the
-// other.
+// A Listener passes the messages of a subject to a function, one after the other.
 type Listener struct {
 	sub    *nats.Subscription
 	mu     sync.Mutex // held while a message is handled
 	closed bool
 }
 
-// Listen begins to listen. What waits to be handled is bounded in messages and
-// in bytes; the rest is dropped.
+// Listen begins to listen. The waiting messages are bounded in number and in bytes;
+// further ones are dropped.
 func Listen(conn *nats.Conn, subject string, messages, bytes int, handle nats.MsgHandler) (*Listener, error) {
 	l := &Listener{}
 	sub, err := conn.Subscribe(subject, func(m *nats.Msg) {
@@ -36,14 +35,14 @@ func Listen(conn *nats.Conn, subject string, messages, bytes int, handle nats.Ms
 	return l, nil
 }
 
-// Close ends listening, and returns when no message is being handled any more,
-// which to unsubscribe alone does not wait for. The function must not call it.
+// Close stops listening, and returns when no message is being handled any more.
+// Unsubscribe alone does not wait for that. The function must not call Close.
 func (l *Listener) Close() error {
 	err := l.sub.Unsubscribe()
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	// A subscription goes with its connection.
+	// A subscription ends with its connection.
 	if errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrBadSubscription) {
 		return nil
 	}

@@ -2,9 +2,8 @@ package fabric
 
 import "runtime"
 
-// A Load is how busy a node says that it is, for the choice among nodes that
-// would do. Like all of a [Hello] it is a claim: a node that lies gets more
-// commands, or fewer, of those that it may be given anyway.
+// A Load is a node's claim how busy it is, for the choice among suitable nodes. A node
+// that lies gets more or fewer of the commands that it may get anyway.
 type Load struct {
 	Running int `json:"running,omitempty"` // processes of commands
 	CPUs    int `json:"cpus,omitempty"`    // at least 1
@@ -18,7 +17,7 @@ type Load struct {
 	DiskUsed   int64 `json:"diskUsed,omitempty"`
 }
 
-// Bounds of what is believed.
+// Bounds of the accepted values.
 const (
 	maxRunning = 1 << 20
 	maxCPUs    = 1 << 13
@@ -38,16 +37,15 @@ func (l Load) bound() Load {
 	}
 }
 
-// With is how busy the machine is for each CPU, in thousandths, when it runs
-// that many more processes than it said: what it does, by its load average,
-// and what it was given lately, which that does not show yet. Processes that do
-// nothing count as well, the same on each node.
+// With estimates the load for each CPU, in thousandths, with that many more processes
+// than reported. It adds the load average and the running processes, since the average
+// does not show recent starts yet. Idle processes count as well, the same on each node.
 func (l Load) With(more int) int {
 	l = l.bound()
 	return l.Average + 1000*(l.Running+more)/l.CPUs
 }
 
-// machineLoad is the load of this machine, where that many processes run.
+// machineLoad returns the load of this machine with that many running processes.
 func machineLoad(running int) Load {
 	l := Load{Running: running, CPUs: runtime.NumCPU()}
 	measure(&l)

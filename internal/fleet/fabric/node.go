@@ -17,7 +17,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// NodeConfig is what a node is. ID, Executor and GatewayKeys are required.
+// NodeConfig configures a node. ID, Executor and GatewayKeys are required.
 type NodeConfig struct {
 	ID       string
 	Executor corral.Executor
@@ -25,33 +25,33 @@ type NodeConfig struct {
 	GatewayKeys []string
 	// About is sent in every hello: Program, OS, Arch, Host and Features.
 	About Hello
-	// Running is how many processes run there, which is said in every hello.
-	// Nil: that of Executor, if it has such a method.
+	// Running counts the running processes, for hellos. Nil: that of Executor, if it
+	// has such a method.
 	Running func() int
-	// Features are further ones, that may change: said in every hello after those
+	// Features returns further features, which may change. Hellos have them after those
 	// of About. Nil: those of Executor, if it has such a method.
 	Features func() []string
 	// Heartbeat is the time between two hellos. 0: the constant of that name.
 	Heartbeat time.Duration
-	// Now is the clock. Nil: that of the machine.
+	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// A Guarded is an executor with a policy of its own, as that of a node should
-// have. Who asks is the agent of a gateway, and may be empty.
+// A Guarded is an executor with a policy of its own, as a node should have. The agent
+// is a gateway's agent, and may be empty.
 type Guarded interface {
 	corral.Executor
-	// StartFor is Start of an agent's command. Security and Ask of the
-	// command are how strict the gateway wants it at least, and Grant is what
-	// the gateway says about who approved it.
+	// StartFor starts an agent's command. The command's Security and Ask are the least
+	// strictness that the gateway wants. Its Grant is the gateway's statement about the
+	// approval.
 	StartFor(ctx context.Context, agent string, cmd corral.Command) (corral.Process, error)
-	// Decide says in JSON, of at most MaxDecision bytes, what would become of
-	// that. It starts nothing and asks nobody.
+	// Decide returns the decision about such a start as JSON, of at most MaxDecision
+	// bytes. It starts nothing and asks for no approval.
 	Decide(ctx context.Context, agent string, cmd corral.Command) ([]byte, error)
 }
 
-// MaxDecision bounds what a Guarded says, in bytes.
+// MaxDecision bounds a decision of a Guarded, in bytes.
 const MaxDecision = 48 << 10
 
 // Bounds of a node.
@@ -60,11 +60,11 @@ const (
 	maxAssemblies = 64
 	maxAssembled  = 64 << 20 // bytes
 
-	readerIdle = time.Minute      // for how long a reader is kept that nobody grants anything
-	writeIdle  = 30 * time.Second // and a write that is silent
+	readerIdle = time.Minute      // removes a reader without grants
+	writeIdle  = 30 * time.Second // ends a write without input
 )
 
-// node is the life of a Serve.
+// node is the state of one Serve.
 type node struct {
 	id    string
 	boot  string
@@ -77,12 +77,12 @@ type node struct {
 	can   func() []string // may be nil
 	conn  *nats.Conn
 	log   *slog.Logger
-	warns *rate.Limiter // all who can send can have lines written,
-	asked *rate.Limiter // and hellos said
+	warns *rate.Limiter // limits log lines, which any sender can cause,
+	asked *rate.Limiter // and requested hellos
 
 	ctx   context.Context
 	owned sync.WaitGroup
-	work  chan func()   // to workers that have nothing to do
+	work  chan func()   // to idle workers
 	whos  chan struct{} // a gateway wants a hello
 
 	mu       sync.Mutex
@@ -102,9 +102,9 @@ type node struct {
 	ports    map[string]*port
 }
 
-// Serve exports an executor as a node until ctx ends. The connection is the
-// caller's; see ConnectOptions for how it should be made. Commands outlive
-// Serve wherever they outlive their executor.
+// Serve exports an executor as a node until ctx ends. The caller owns the connection;
+// make it with ConnectOptions. Commands outlive Serve wherever they outlive their
+// executor.
 func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 	n, err := newNode(conn, cfg)
 	if err != nil {
@@ -115,7 +115,7 @@ func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 	n.ctx = life
 	status := conn.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer conn.RemoveStatusListener(status)
-	// What comes in bursts is bounded by what gateways may ask for at a time.
+	// Bursts are bounded by the requests that gateways may have open at a time.
 	ear, err := Listen(conn, NodeSubjects(n.id), 64<<10, 128<<20, n.receive)
 	if err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "", "node %s cannot listen for requests: %w", n.id, err)
@@ -133,7 +133,7 @@ func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 	n.owned.Wait()
 	n.about.Leaving = true
 	n.hello()
-	if conn.IsConnected() { // so that the last words are sent before the caller closes it
+	if conn.IsConnected() { // sends the last messages before the caller closes the connection
 		_ = conn.FlushTimeout(time.Second)
 	}
 	return err
@@ -179,8 +179,8 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 	return n, nil
 }
 
-// live says hello, at every connection and heartbeat, and ends what nobody
-// uses any more.
+// live says hello at every connection and heartbeat, and removes unused readers and
+// writes.
 func (n *node) live(ctx context.Context, status <-chan nats.Status) error {
 	tick := time.NewTicker(n.every)
 	defer tick.Stop()
@@ -218,32 +218,30 @@ func (n *node) hello() {
 	n.publish(HelloSubject(n.id), mustJSON(about))
 }
 
-// greet has a hello said.
-func (n *node) greet() {
+// requestHello makes live send a hello.
+func (n *node) requestHello() {
 	select {
 	case n.whos <- struct{}{}:
 	default:
 	}
 }
 
-// publish sends, or does not: everything that is said here is asked for again
-// if it does not arrive.
+// publish sends a message if it can: every lost message is asked for again.
 func (n *node) publish(subject string, b []byte) {
 	if err := n.conn.Publish(subject, b); err != nil {
 		n.log.Debug("not sent", "subject", subject, "error", err)
 	}
 }
 
-// warn writes a line about a sender's misbehaviour, but not thousands.
+// warn logs a sender's misbehaviour, at a limited rate.
 func (n *node) warn(text string, args ...any) {
 	if n.warns.Allow() {
 		n.log.Warn(text, args...)
 	}
 }
 
-// workers is how many goroutines wait for what there is to do. One that has run
-// has a stack that is large enough: to grow a new one takes a tenth of the time
-// that a request takes.
+// workers is the number of goroutines that wait for work. They keep their large stacks:
+// to grow a new stack takes a tenth of the time of a request.
 const workers = 4
 
 // spawnLocked runs f in one of the goroutines that Serve waits for. n.mu is
@@ -253,7 +251,7 @@ func (n *node) spawnLocked(f func()) {
 		return
 	}
 	select {
-	case n.work <- f: // to one that waits
+	case n.work <- f: // an idle worker takes it
 	default:
 		n.owned.Go(f)
 	}
@@ -282,16 +280,16 @@ func (n *node) receive(m *nats.Msg) {
 			n.warn("refused to say hello so often")
 			return
 		}
-		n.greet()
+		n.requestHello()
 	default:
 		n.warn("refused a message on a subject that means nothing", "subject", m.Subject)
 	}
 }
 
-// take acts upon a request that is complete and genuine, once.
-func (n *node) take(e *Envelope) {
+// execute acts upon a complete and genuine request, once.
+func (n *node) execute(e *Envelope) {
 	n.mu.Lock()
-	switch n.replays.take(&e.Header, n.now()) {
+	switch n.replays.record(&e.Header, n.now()) {
 	case full:
 		n.mu.Unlock()
 		n.refuse(e, RefusedBusy, corral.Errorf(corral.ErrUnavailable, "try again in some minutes", "too many gateways have used node %s in a short time", n.id))
@@ -323,7 +321,7 @@ func (n *node) take(e *Envelope) {
 	n.spawnLocked(func() { n.answer(e) })
 }
 
-// repeat tells what was answered to a request that was taken before.
+// repeat sends the answer to a request that was accepted before.
 func (n *node) repeat(e *Envelope) {
 	n.mu.Lock()
 	b, known := n.replays.answer(&e.Header)
@@ -332,7 +330,7 @@ func (n *node) repeat(e *Envelope) {
 	switch {
 	case b != nil:
 		n.publish(ToGateway(e.Life, n.id, KindAnswer, e.Seq), b)
-	case known: // still to come
+	case known: // the answer is still to come
 	case e.Op == OpOpen && w != nil:
 		w.report()
 	default:
@@ -343,7 +341,7 @@ func (n *node) repeat(e *Envelope) {
 func (n *node) answer(e *Envelope) {
 	a := n.do(e)
 	a.Boot = n.boot
-	silent := n.ctx.Err() != nil && a.Error != nil // the next life of the node will be asked
+	silent := n.ctx.Err() != nil && a.Error != nil // the gateway will ask the node's next life
 	b := EncodeAnswer(a)
 	n.mu.Lock()
 	n.requests--
@@ -357,7 +355,7 @@ func (n *node) answer(e *Envelope) {
 	}
 }
 
-// do acts upon a request that has an answer.
+// do carries out a request with an answer.
 func (n *node) do(e *Envelope) Answer {
 	fail := func(err error) Answer { return Answer{Error: EncodeError(err)} }
 	if e.Op == OpStart || e.Op == OpDecide {
@@ -378,7 +376,7 @@ func (n *node) do(e *Envelope) Answer {
 		if read != nil && !read.Close {
 			n.grant(e, *read, p)
 		}
-		return isProcess(p)
+		return answerInfo(p)
 	}
 	if e.Op == OpDial {
 		return n.dial(e)
@@ -392,7 +390,7 @@ func (n *node) do(e *Envelope) Answer {
 	}
 	switch e.Op {
 	case OpAttach:
-		return isProcess(p)
+		return answerInfo(p)
 	case OpWait:
 		ctx, cancel := context.WithTimeout(n.ctx, WaitStep)
 		defer cancel()
@@ -433,7 +431,7 @@ func (n *node) do(e *Envelope) Answer {
 	return Answer{}
 }
 
-// start starts a command, by the node's own policy if it has one.
+// start starts a command, under the node's own policy if it has one.
 func (n *node) start(agent string, cmd corral.Command) (corral.Process, error) {
 	if g, ok := n.exec.(Guarded); ok {
 		return g.StartFor(n.ctx, agent, cmd)
@@ -456,7 +454,7 @@ func (n *node) decide(agent string, cmd corral.Command) Answer {
 	return Answer{Decision: b}
 }
 
-// starting is an ID whose commands are being started.
+// starting counts the starts of one ID that are under way.
 type starting struct {
 	n    int
 	done chan struct{}
@@ -480,8 +478,8 @@ func (n *node) startedLocked(id string) {
 	}
 }
 
-// attach finds a process, also one that is being started, or a connection to a port.
-// That it is not found is true.
+// attach finds a process, and waits for one that is being started, or a connection to a
+// port. So ErrNotFound is certain.
 func (n *node) attach(ctx context.Context, ref Ref) (corral.Process, error) {
 	if p := n.portOf(ref.ID); p != nil {
 		return p, nil
@@ -503,7 +501,7 @@ func (n *node) attach(ctx context.Context, ref Ref) (corral.Process, error) {
 	return p, err
 }
 
-// sweep ends what nobody asks for any more.
+// sweep ends readers and writes that no gateway uses any more.
 func (n *node) sweep(now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -16,7 +16,7 @@ type assembly struct {
 
 func assemblyKey(life string, seq uint64) string { return life + "." + strconv.FormatUint(seq, 10) }
 
-// assemble expects the body of e.
+// assemble prepares to receive the body of e.
 func (n *node) assemble(e *Envelope) {
 	key := assemblyKey(e.Life, e.Seq)
 	n.mu.Lock()
@@ -39,7 +39,7 @@ func (n *node) assemble(e *Envelope) {
 	}
 }
 
-// part takes a piece of a body. What is lost is sent again from the start.
+// part adds a piece of a body. If a piece is lost, the gateway sends all again.
 func (n *node) part(data []byte) {
 	p, err := ParsePart(data)
 	if err != nil {
@@ -72,7 +72,7 @@ func (n *node) part(data []byte) {
 		n.refuse(e, RefusedKey, n.notGenuine(err))
 		return
 	}
-	n.take(e)
+	n.execute(e)
 }
 
 // dropPart forgets an assembly. n.mu is held.
@@ -83,7 +83,7 @@ func (n *node) dropPart(key string) {
 	}
 }
 
-// sweepParts forgets what has expired. n.mu is held.
+// sweepParts forgets expired assemblies. n.mu is held.
 func (n *node) sweepParts(now time.Time) {
 	for key, a := range n.parts {
 		if n.timelyLocked(a.e, now) != nil {
@@ -92,7 +92,7 @@ func (n *node) sweepParts(now time.Time) {
 	}
 }
 
-// mustJSON encodes what can be encoded.
+// mustJSON encodes values that can always be encoded.
 func mustJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Bounds of what readers cost a node: each has a small buffer, and some of
-// those that have much to read a large one.
+// Bounds of the memory of readers: each has a small buffer, and some readers with much
+// output have a large one.
 const (
 	maxReaders  = 4096
 	smallBuffer = 2 << 10
@@ -21,7 +21,7 @@ const (
 
 var bigBuffers = sync.Pool{New: func() any { b := make([]byte, outputHeader+MaxData); return &b }}
 
-// reader sends the log of a process, as far as it is granted.
+// reader sends the log of a process, up to the granted offset.
 type reader struct {
 	n      *node
 	key    string
@@ -31,7 +31,7 @@ type reader struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wake   chan struct{}
-	p      corral.Process // nil: to be attached to
+	p      corral.Process // nil: attach to it first
 
 	mu     sync.Mutex
 	next   int64
@@ -63,7 +63,7 @@ func (n *node) bulk(e *Envelope) {
 	}
 }
 
-// grant acts upon a Grant, about a process if that is at hand.
+// grant handles a Grant; p is its process, or nil if it has to be attached to.
 func (n *node) grant(e *Envelope, g Grant, p corral.Process) {
 	key := e.Life + "." + strconv.FormatUint(g.Reader, 10)
 	n.mu.Lock()
@@ -151,7 +151,7 @@ func (r *reader) run() {
 	}
 }
 
-// resets0 is how often the reader was told to go back before it began.
+// resets0 returns the number of resets before the reader began.
 func (r *reader) resets0() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,8 +165,7 @@ func (r *reader) failed(at int64, err error) *Output {
 	return &Output{From: at, Offset: at, Flags: FlagError, Data: encodeError(err)}
 }
 
-// finish forgets the reader, and sends its last word; unless it was told to go
-// back since.
+// finish removes the reader and sends its last message, unless there was a reset since.
 func (r *reader) finish(resets int, last *Output) bool {
 	r.n.mu.Lock()
 	r.mu.Lock()
@@ -182,8 +181,8 @@ func (r *reader) finish(resets int, last *Output) bool {
 	return over
 }
 
-// end is how a process ended whose log has, and what the log holds, so that
-// nobody has to ask. Who does not get it asks.
+// end returns the last chunk's data: the exit of the process and what the log holds. It
+// saves the gateway a request. If it is empty, the gateway asks.
 func (r *reader) end(p corral.Process) []byte {
 	ctx, cancel := context.WithTimeout(r.ctx, time.Second)
 	defer cancel()
@@ -201,12 +200,12 @@ func (r *reader) end(p corral.Process) []byte {
 	return nil
 }
 
-// copy sends until the log ends, and says where that is, and how often the
-// reader was told to go back until then.
+// copy sends until the log ends. It returns the end of the log, and the number of
+// resets until then.
 func (r *reader) copy(log corral.Log) (at int64, resets int, err error) {
 	subject := ToGateway(r.life, r.n.id, KindOutput, r.number)
 	small := make([]byte, outputHeader+smallBuffer)
-	much := false // there is likely more than a small buffer takes
+	much := false // there is likely more output than fits into a small buffer
 	for {
 		r.mu.Lock()
 		next, room, resets := r.next, r.limit-r.next, r.resets
@@ -237,7 +236,7 @@ func (r *reader) copy(log corral.Log) (at int64, resets int, err error) {
 			} else {
 				frame = append(frame, c.Data...)
 			}
-			r.n.publish(subject, frame) // which copies it
+			r.n.publish(subject, frame) // it copies the frame
 			much = len(c.Data) == len(into)
 			r.mu.Lock()
 			if r.resets == resets {
@@ -256,7 +255,7 @@ func (r *reader) copy(log corral.Log) (at int64, resets int, err error) {
 	}
 }
 
-// bigBuffer lends a large buffer, or the one that there is.
+// bigBuffer lends a large buffer, or returns small if none is free.
 func (n *node) bigBuffer(small []byte) (buf []byte, release func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -4,7 +4,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// request checks a request before anything happens.
+// request checks a request, and executes it if it is valid.
 func (n *node) request(data []byte) {
 	e, err := ParseEnvelope(data)
 	if err != nil {
@@ -25,11 +25,11 @@ func (n *node) request(data []byte) {
 		n.assemble(e)
 		return
 	}
-	n.take(e)
+	n.execute(e)
 }
 
-// signed reports whether a request is signed by a gateway, for this life of the
-// node. Others it refuses.
+// signed reports whether a gateway of this node signed the request for this life of the
+// node. It refuses other requests.
 func (n *node) signed(e *Envelope) bool {
 	key, known := n.keys[e.Key]
 	switch {
@@ -60,19 +60,19 @@ func (n *node) notGenuine(err error) error {
 	return corral.Errorf(corral.ErrDenied, "look into who can send to the nodes", "node %s refuses a request that the gateway did not sign: %w", n.id, err)
 }
 
-// refuse answers a request that is not acted upon.
+// refuse answers a request without acting upon it.
 func (n *node) refuse(e *Envelope, why Refusal, err error) {
 	a := Answer{Boot: n.boot, Refused: why, Epoch: n.epoch()}
 	if err != nil {
 		a.Error = EncodeError(err)
 	}
-	if why != RefusedBoot { // which every restart brings with it
+	if why != RefusedBoot { // normal after every restart
 		n.warn("refused a request", "reason", why, "op", e.Op, "process", e.ID, "gateway", e.Key, "error", err)
 	}
 	switch {
 	case !e.Op.Bulk() || why == RefusedBoot:
 		n.publish(ToGateway(e.Life, n.id, KindAnswer, e.Seq), EncodeAnswer(a))
 	case why == RefusedEpoch && n.asked.Allow():
-		n.greet() // so that it is asked anew, with what a hello says
+		n.requestHello() // with the values of a hello the gateway can sign a new request
 	}
 }

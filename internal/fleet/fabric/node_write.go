@@ -9,7 +9,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Bounds of what writes cost a node.
+// Bounds of the memory of writes.
 const (
 	maxWrites   = 1024 // at a time
 	maxOver     = 8192 // ended ones whose outcome is known
@@ -17,8 +17,8 @@ const (
 	maxQueue    = 64 // pieces of a write, however small
 )
 
-// write is one Process.Write of a gateway. Its bytes are handed over one after
-// the other, and those of no other write in between.
+// write is one Process.Write of a gateway. Its bytes are handed over in order, without
+// those of other writes in between.
 type write struct {
 	n      *node
 	key    string
@@ -40,7 +40,7 @@ type write struct {
 	seen  time.Time
 }
 
-// turn is whose turn it is to write to a process.
+// turn lets one write at a time use a process.
 type turn struct {
 	taken chan struct{}
 	n     int // writes that have or want it
@@ -48,7 +48,7 @@ type turn struct {
 
 func keyOfWrite(life string, n uint64) string { return life + "." + strconv.FormatUint(n, 10) }
 
-// writeKey is the write that a request is about; empty if it is about none.
+// writeKey returns the key of the write that a request is about, or "".
 func writeKey(e *Envelope) string {
 	if e.Op != OpOpen && e.Op != OpWrite {
 		return ""
@@ -81,15 +81,15 @@ func (n *node) input(e *Envelope, in Input) {
 	busy, closed := n.open >= maxWrites, n.closed
 	n.mu.Unlock()
 	switch {
-	case closed: // the next life of the node will be asked
+	case closed: // the gateway will ask the node's next life
 	case w != nil && w.ref.ID == e.ID:
-		if why := w.take(in); why != "" {
+		if why := w.addPiece(in); why != "" {
 			n.warn("refused input", "reason", why, "process", e.ID, "gateway", e.Key)
 		}
 	case w != nil:
 		n.warn("refused input to the write of another process", "process", e.ID, "gateway", e.Key)
 	default:
-		// Only what was never begun may be begun.
+		// A write that was begun must not begin again.
 		err := corral.Errorf(corral.ErrLost, "look at the process before sending it again", "node %s does not know how far this input has come", n.id)
 		if e.Op == OpOpen && busy {
 			n.warn("refused input", "reason", RefusedBusy, "process", e.ID, "gateway", e.Key, "writes", maxWrites)
@@ -99,8 +99,8 @@ func (n *node) input(e *Envelope, in Input) {
 	}
 }
 
-// take adds a piece, or says why it is none of this write.
-func (w *write) take(in Input) (refused string) {
+// addPiece adds a piece, or returns why it does not belong to this write.
+func (w *write) addPiece(in Input) (refused string) {
 	w.mu.Lock()
 	w.seen = time.Now()
 	end := in.Off + int64(len(in.Data))
@@ -116,7 +116,7 @@ func (w *write) take(in Input) (refused string) {
 	case end > w.limit:
 		refused = "more than was granted"
 	case end > w.next && len(w.queue) >= maxQueue:
-		missing = true // it is sent again when there is room
+		missing = true // the gateway sends it again when there is room
 	case end > w.next:
 		w.queue = append(w.queue, in.Data[w.next-in.Off:])
 		w.next = end
@@ -142,7 +142,7 @@ func (w *write) idle(now time.Time) time.Duration {
 	return now.Sub(w.seen)
 }
 
-// report tells the gateway how far the write has come.
+// report tells the gateway the progress of the write.
 func (w *write) report() { w.reportGap(false) }
 
 func (w *write) reportGap(missing bool) {
@@ -184,7 +184,7 @@ func (w *write) run() {
 	}
 }
 
-// copy hands everything over.
+// copy hands all data to the process.
 func (w *write) copy() error {
 	n := w.n
 	n.mu.Lock()
@@ -248,8 +248,8 @@ func (w *write) copy() error {
 	}
 }
 
-// turnOf is the turn of a process, which one more write wants. n.mu is
-// held.
+// turnOf returns the turn of a process, and counts one more write that wants it. n.mu
+// is held.
 func (n *node) turnOf(id string) *turn {
 	t := n.turns[id]
 	if t == nil {

@@ -2,8 +2,7 @@ package fabric
 
 import "time"
 
-// A window knows which of the last numbers were used. What is older counts as
-// used.
+// A window records which of the last numbers were used. Older numbers count as used.
 type window struct {
 	bits []uint64
 	top  uint64 // the greatest number used
@@ -46,9 +45,9 @@ const (
 	maxAnswersLen = 16 << 20 // bytes
 )
 
-// replays knows which requests were taken, and what was answered to the last
-// of them. A life is forgotten only when the node knows the epoch of none of its
-// requests any more, so nothing is ever taken twice.
+// replays records the accepted requests, and the last answers. A life is forgotten only
+// when the node knows the epoch of none of its requests any more, so nothing is
+// accepted twice.
 type replays struct {
 	lives map[string]*life
 	fifo  []answered // the oldest first
@@ -58,7 +57,7 @@ type replays struct {
 type life struct {
 	key        string
 	call, bulk window
-	until      time.Time // when the epoch of its last request has ended for certain
+	until      time.Time // by then, the epoch of its last request has surely ended
 	answers    map[uint64][]byte
 }
 
@@ -73,12 +72,12 @@ type verdict int
 
 const (
 	fresh verdict = iota
-	again         // it was taken before
+	again         // it was accepted before
 	full          // there are too many gateways
 )
 
-// life is that of a request that is genuine, or nil if there are too many. Those
-// that have expired go only when there are.
+// life returns the life of a genuine request, or nil if there are too many. Expired
+// lives are removed only when there are too many.
 func (r *replays) life(h *Header, now time.Time) *life {
 	id := h.Key + "." + h.Life
 	l := r.lives[id]
@@ -103,8 +102,8 @@ func (r *replays) life(h *Header, now time.Time) *life {
 	return l
 }
 
-// take decides on a request that is genuine, and notes it.
-func (r *replays) take(h *Header, now time.Time) verdict {
+// record decides on a genuine request, and records it.
+func (r *replays) record(h *Header, now time.Time) verdict {
 	l := r.life(h, now)
 	if l == nil {
 		return full
@@ -126,8 +125,8 @@ func (r *replays) take(h *Header, now time.Time) verdict {
 	return fresh
 }
 
-// answer is what was answered to a request that was taken: nil if that is to
-// come, and not known if it is forgotten.
+// answer returns the answer to an accepted request: nil if it is still to come, and not
+// known if it is forgotten.
 func (r *replays) answer(h *Header) (b []byte, known bool) {
 	if l := r.lives[h.Key+"."+h.Life]; l != nil && h.answered() {
 		b, known = l.answers[h.Seq]
@@ -135,13 +134,13 @@ func (r *replays) answer(h *Header) (b []byte, known bool) {
 	return b, known
 }
 
-// used reports whether h was taken before.
+// used reports whether h was accepted before.
 func (r *replays) used(h *Header) bool {
 	l := r.lives[h.Key+"."+h.Life]
 	return l != nil && !h.Op.Bulk() && l.call.used(h.Seq)
 }
 
-// usedBy is used for a life whose key is not known.
+// usedBy is used if the key of the life is not known.
 func (r *replays) usedBy(life string, seq uint64) bool {
 	for id, l := range r.lives {
 		if id == l.key+"."+life && l.call.used(seq) {

@@ -7,13 +7,13 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Subjects. See the package's doc for who publishes on which.
+// Subjects. The package doc says who publishes on which.
 const (
 	prefixNode    = "fab.n."
 	prefixGateway = "fab.gw."
 	prefixHello   = "fab.hb."
 
-	// AllHellos is what a gateway hears nodes on.
+	// AllHellos are the hellos of all nodes, for a gateway.
 	AllHellos = prefixHello + "*"
 )
 
@@ -28,29 +28,29 @@ func ValidateNodeID(id string) error {
 	return nil
 }
 
-// RequestSubject is where a node takes requests, PartSubject where it takes
-// what does not fit into one, and WhoSubject where it is asked for a hello.
+// RequestSubject receives a node's requests, PartSubject the rest of large ones, and
+// WhoSubject asks the node for a hello.
 func RequestSubject(node string) string { return prefixNode + node + ".req" }
 
 // PartSubject takes the rest of a large request.
 func PartSubject(node string) string { return prefixNode + node + ".part" }
 
-// WhoSubject is where a node is asked for a hello.
+// WhoSubject asks a node for a hello.
 func WhoSubject(node string) string { return prefixNode + node + ".who" }
 
-// NodeSubjects is all that is addressed to a node.
+// NodeSubjects are all subjects that a node receives.
 func NodeSubjects(node string) string { return prefixNode + node + ".>" }
 
-// HelloSubject is where a node says that it lives.
+// HelloSubject carries the hellos of a node.
 func HelloSubject(node string) string { return prefixHello + node }
 
-// GatewaySubjects is all that is addressed to one life of a gateway.
+// GatewaySubjects are all subjects that one life of a gateway receives.
 func GatewaySubjects(life string) string { return prefixGateway + life + ".>" }
 
-// FromNode is all that a node may say to gateways, of whatever life.
+// FromNode are all subjects on which a node may send to gateways.
 func FromNode(node string) string { return prefixGateway + "*." + node + ".>" }
 
-// Kind says what a message to a gateway is.
+// Kind is the kind of a message to a gateway.
 type Kind byte
 
 const (
@@ -64,7 +64,7 @@ func ToGateway(life, node string, kind Kind, n uint64) string {
 	return prefixGateway + life + "." + node + "." + string(rune(kind)) + "." + strconv.FormatUint(n, 10)
 }
 
-// ParseToGateway is the reverse of ToGateway, for a life that is known.
+// ParseToGateway is the reverse of ToGateway, for a known life.
 func ParseToGateway(life, subject string) (node string, kind Kind, n uint64, ok bool) {
 	rest, ok := strings.CutPrefix(subject, prefixGateway+life+".")
 	if !ok {
@@ -85,15 +85,15 @@ func ParseToGateway(life, subject string) (node string, kind Kind, n uint64, ok 
 	return "", 0, 0, false
 }
 
-// ParseHello is the node that a hello came from.
+// ParseHello returns the node that sent a hello.
 func ParseHello(subject string) (node string, ok bool) {
 	node, ok = strings.CutPrefix(subject, prefixHello)
 	return node, ok && validateToken(node) == nil
 }
 
-// PairSubjects are the only ones that a connection may use whose key belongs
-// to no node: it asks on one and is answered on the other. Nodes may use theirs
-// as well, to ask whether they are still nodes.
+// PairSubjects are the only subjects for a key that belongs to no node: it asks on one
+// and gets the answer on the other. Nodes may use theirs as well, to ask whether they
+// are still nodes.
 func PairSubjects(nkey string) (ask, answer string) { return "fab.pair." + nkey, "fab.paired." + nkey }
 
 func validateToken(s string) error {

@@ -11,9 +11,9 @@ import (
 	"github.com/corral-exec/corral/nodeexec"
 )
 
-// List is all nodes, by name, with whether they are there; those that were revoked
-// are at the end. A node that this life of the gateway never heard of is asked, which
-// takes a second if there is no answer.
+// List returns all nodes, by name, and whether they are online. Revoked nodes are at
+// the end. A node that this life of the gateway never heard of is asked, which takes a
+// second if it does not answer.
 func (h *Hub) List(ctx context.Context) api.Nodes {
 	present := map[string]nodeexec.Status{}
 	for _, s := range h.nodes.List(ctx) {
@@ -26,8 +26,7 @@ func (h *Hub) List(ctx context.Context) api.Nodes {
 	return list
 }
 
-// Node finds a node by its id, its key, its name, or the beginning of an id that
-// no other has.
+// Node finds a node by its id, its key, its name, or an unambiguous prefix of its id.
 func (h *Hub) Node(ctx context.Context, ref string) (api.Node, error) {
 	n, err := h.registry.Node(ref)
 	if err != nil {
@@ -36,7 +35,7 @@ func (h *Hub) Node(ctx context.Context, ref string) (api.Node, error) {
 	return h.present(ctx, n), nil
 }
 
-// present is a node as it is shown, with whether it is there.
+// present describes a node, and whether it is online.
 func (h *Hub) present(ctx context.Context, n pairing.Node) api.Node {
 	for _, s := range h.nodes.List(ctx) {
 		if s.ID == n.ID {
@@ -95,8 +94,8 @@ func (h *Hub) Change(ctx context.Context, ref string, c api.NodeChange) (api.Nod
 // Forget removes a node that was revoked.
 func (h *Hub) Forget(ref string) error { return h.registry.Forget(ref) }
 
-// Requests are the machines that ask to be nodes, and those that were answered not
-// long ago, the oldest first.
+// Requests returns the machines that ask to be nodes, and the recently answered ones,
+// the oldest first.
 func (h *Hub) Requests() []api.NodeRequest {
 	list := []api.NodeRequest{}
 	for _, q := range h.registry.Requests() {
@@ -110,8 +109,8 @@ func (h *Hub) Requests() []api.NodeRequest {
 	return list
 }
 
-// Approve makes a node of the machine with that code, id or key. The first answer
-// counts; any other is an ErrConflict.
+// Approve makes the machine with that code, id or key a node. The first answer counts;
+// any other is an ErrConflict.
 func (h *Hub) Approve(ctx context.Context, ref string, a api.NodeAnswer) (api.Node, error) {
 	n, err := h.registry.Approve(ref, pairing.Approval{By: a.By, Name: a.Name, Labels: a.Labels})
 	if err != nil {
@@ -120,7 +119,7 @@ func (h *Hub) Approve(ctx context.Context, ref string, a api.NodeAnswer) (api.No
 	made := shown(n, nodeexec.Status{})
 	for _, q := range h.registry.Requests() {
 		if q.ID == n.ID {
-			made.Host = q.Hello.Name // what it calls itself
+			made.Host = q.Hello.Name // the machine's own claim
 		}
 	}
 	return made, nil
@@ -129,7 +128,7 @@ func (h *Hub) Approve(ctx context.Context, ref string, a api.NodeAnswer) (api.No
 // Reject tells the machine with that code, id or key that it will not be a node.
 func (h *Hub) Reject(ref, by string) error { return h.registry.Reject(ref, by) }
 
-// Join is what a machine needs to know to ask to be a node.
+// Join returns the data that a machine needs to ask to be a node.
 func (h *Hub) Join() api.NodeJoin {
 	var all []api.NodeJoin
 	for _, l := range h.Lines() {
@@ -141,7 +140,7 @@ func (h *Hub) Join() api.NodeJoin {
 	return all[0]
 }
 
-// Tokens are the setup tokens that can be used, the oldest first.
+// Tokens returns the valid setup tokens, the oldest first.
 func (h *Hub) Tokens() []api.NodeToken {
 	list := []api.NodeToken{}
 	for _, t := range h.registry.Tokens() {
@@ -163,5 +162,5 @@ func (h *Hub) NewToken(n api.NewNodeToken) (api.MadeNodeToken, error) {
 	return api.MadeNodeToken{Token: secret, NodeToken: token(t)}, nil
 }
 
-// Withdraw ends that a setup token can be used.
+// Withdraw makes a setup token invalid.
 func (h *Hub) Withdraw(id string) error { return h.registry.Withdraw(id) }

@@ -20,8 +20,8 @@ const (
 	maxHost  = 32 // bytes
 )
 
-// Approvals are the store of those of all gateways, and what this gateway is called
-// among them, which stays. It is nil if they share nothing.
+// Approvals returns the store that all gateways share, and this gateway's lasting name
+// among them. It is nil if they share nothing.
 func (h *Hub) Approvals(ctx context.Context) (_ approval.Store, gateway string, err error) {
 	if !h.Shared() {
 		return nil, "", nil
@@ -37,9 +37,10 @@ func (h *Hub) Approvals(ctx context.Context) (_ approval.Store, gateway string, 
 	return s, gateway, nil
 }
 
-// ownName is what a gateway is called among others. It makes it at the first start,
-// of the name of the machine and of something that no other has, and anew if the
-// directory was copied: what is asked at a gateway runs there, and not at two.
+// ownName returns the gateway's name among others. It makes the name at the first
+// start, from the machine's name and a random part. If the directory was copied it
+// makes a new one: a command that was approved runs at the gateway that asked, and not
+// at two.
 func ownName(dir string) (string, error) {
 	path, here := filepath.Join(dir, nameFile), placeOf(dir)
 	text, err := readFile(path)
@@ -51,7 +52,7 @@ func ownName(dir string) (string, error) {
 		err = os.Remove(path)
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		host, _ := os.Hostname() // without, it is the rest alone
+		host, _ := os.Hostname() // without it, the random part is the whole name
 		name = strings.Trim(strings.Map(func(r rune) rune {
 			if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '-' {
 				return r
@@ -66,8 +67,8 @@ func ownName(dir string) (string, error) {
 	return name, nil
 }
 
-// placeOf tells a directory from a copy of it, also on another machine, where the
-// system says which machine it is.
+// placeOf distinguishes a directory from a copy of it, even on another machine if the
+// system has a machine ID.
 func placeOf(dir string) string {
 	machine, _ := readFile("/etc/machine-id") // not every system has it
 	if abs, err := filepath.Abs(dir); err == nil {
@@ -77,7 +78,7 @@ func placeOf(dir string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// firstLabel is the machine's own part of its name, of a length that is left.
+// firstLabel returns the machine's own part of its name, shortened to maxHost.
 func firstLabel(host string) string {
 	host, _, _ = strings.Cut(host, ".")
 	return host[:min(len(host), maxHost)]

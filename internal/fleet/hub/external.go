@@ -13,9 +13,9 @@ import (
 	"github.com/corral-exec/corral/nodeexec"
 )
 
-// ServerConfig is what the configuration of an external message server needs, in
-// its own syntax: for the keys of gateways, which may share the registry and the
-// approvals there, for nodes, and for the keys of machines that may ask to be nodes.
+// ServerConfig returns the configuration that an external message server needs, in its
+// own syntax: for the keys of gateways, which may share the registry and the approvals
+// there, of nodes, and of machines that may ask to be nodes.
 func ServerConfig(gateways []string, shared bool, nodes []api.Node, asking []string) (string, error) {
 	var buckets []string
 	if shared {
@@ -33,7 +33,7 @@ func ServerConfig(gateways []string, shared bool, nodes []api.Node, asking []str
 	return broker.ServerConfig(gateways, buckets, users)
 }
 
-// Kept are the nodes in a directory that no Hub has open, as they were left.
+// Kept returns the nodes in a directory that no Hub has open.
 func Kept(dir string) (_ []api.Node, err error) {
 	if _, err := os.Lstat(filepath.Join(dir, registryFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

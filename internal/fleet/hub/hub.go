@@ -1,11 +1,10 @@
-// Package hub is the nodes of a gateway: it puts together who is a node (package
-// pairing), the message server that they connect to (package broker), the
-// desk at which machines ask to be nodes (package join), and the commands on
-// them (package nodeexec).
+// Package hub is the nodes of a gateway. It combines the registry of nodes (package
+// pairing), the message server that they connect to (package broker), the desk at which
+// machines ask to be nodes (package join), and the commands on them (package nodeexec).
 //
-// A change of the registry takes effect at once: a machine that waits is told,
-// and the connections of a key that was paired or revoked are cut, so that the
-// next one has the permissions that the key has now.
+// A change of the registry takes effect at once. A waiting machine gets its answer. The
+// connections of a key that was paired or revoked are cut, so that the next connection
+// has the key's new permissions.
 //
 // # Files
 //
@@ -16,17 +15,16 @@
 //	nodes.jsonl, nodes.lock   the registry, see package pairing
 //	gateway.name              what tells it apart from others that share its approvals
 //
-// Without gateway.seed no node obeys the gateway, so a copy of it belongs into a
-// safe place.
+// Nodes obey only this key, so keep a copy of gateway.seed in a safe place.
 //
 // # An external message server
 //
-// With [External] there is no server of its own. Who may connect there, and
-// which subjects a key may use, is up to that server's configuration, for which
-// [ServerConfig] is: a node that is revoked is not spoken to any more, but stays
-// connected until it is taken out there as well. From where nodes connect is not
-// known then. It may keep the registry and the approvals too, for several gateways with
-// the same gateway.seed.
+// With [External] the gateway has no server of its own. The external server's
+// configuration decides which keys may connect and which subjects they may use;
+// [ServerConfig] writes it. The gateway no longer speaks to a revoked node, but the
+// node stays connected until it is removed from that configuration. The addresses of
+// nodes are not known. The server may also keep the registry and the approvals, for
+// several gateways with the same gateway.seed.
 package hub
 
 import (
@@ -53,26 +51,26 @@ import (
 
 // Config of a Hub. Dir is required, and Listen, WebSocket, or both; or External.
 type Config struct {
-	// Dir is where the files are. It is made if need be.
+	// Dir holds the files. It is created if needed.
 	Dir string
-	// Listen is the address for nodes, as "0.0.0.0:7422", and WebSocket that for
-	// nodes that connect by WebSocket. Port 0 is any.
+	// Listen is the address for nodes, as "0.0.0.0:7422", and WebSocket the one for
+	// nodes that connect by WebSocket. Port 0 means any port.
 	Listen, WebSocket string
-	// Advertise is where nodes connect to, as "gw.example.com:7422"; several are
-	// separated by commas. Empty: where the message server listens, by the names
-	// and addresses of this machine. If it listens in both ways, the ports of
-	// the second are its own.
+	// Advertise is the address that nodes connect to, as "gw.example.com:7422"; several
+	// are separated by commas. Empty: where the message server listens, by the names
+	// and addresses of this machine. If it listens in both ways, WebSockets have the
+	// ports of WebSocket.
 	Advertise string
-	// External is a message server that is there, in place of an own one.
+	// External is an existing message server, in place of the gateway's own.
 	External *External
 	Log      *slog.Logger
 }
 
-// External is a message server that is not Corral's own.
+// External is an external message server.
 type External struct {
 	broker.External
-	// Shared has the registry and the approvals at the message server's JetStream,
-	// for all gateways that have this one's key.
+	// Shared keeps the registry and the approvals in the message server's JetStream,
+	// for all gateways with this gateway's key.
 	Shared bool
 }
 
@@ -83,7 +81,7 @@ type Hub struct {
 	key      nkeys.KeyPair
 	public   string
 	registry *pairing.Registry
-	server   *broker.Server // nil if it is an external one
+	server   *broker.Server // nil if it is external
 	conn     *nats.Conn
 	desk     atomic.Pointer[join.Desk] // nil until it is open
 	nodes    *nodeexec.Fabric
@@ -95,8 +93,8 @@ type Hub struct {
 	owned  sync.WaitGroup
 
 	mu    sync.Mutex
-	stale []string      // keys whose connections have to go
-	work  chan struct{} // there are some
+	stale []string      // keys whose connections have to be cut
+	work  chan struct{} // signals that stale has keys
 }
 
 // Open opens the nodes of a gateway. Close ends it.
@@ -145,8 +143,8 @@ func Open(cfg Config) (_ *Hub, err error) {
 	return h, nil
 }
 
-// connect opens the registry, and connects to the message server, which asks the
-// registry if it is the own one, and may have it if it is not.
+// connect opens the registry and connects to the message server. The gateway's own
+// server asks the registry about keys; an external server may keep the registry.
 func (h *Hub) connect() (err error) {
 	registry := pairing.Options{Dir: h.cfg.Dir, GatewayKey: h.public, Changed: h.changed, Log: h.log}
 	options := fabric.ConnectOptions(h.log)
@@ -175,7 +173,7 @@ func (h *Hub) connect() (err error) {
 	return nil
 }
 
-// Close lets go of the nodes. Commands on them go on.
+// Close releases the nodes. Commands on them go on.
 func (h *Hub) Close() error {
 	var errs []error
 	if d := h.desk.Load(); d != nil {
@@ -201,17 +199,17 @@ func (h *Hub) Close() error {
 	return errors.Join(errs...)
 }
 
-// Nodes are where commands of host node go to.
+// Nodes are the nodes that run commands for host node.
 func (h *Hub) Nodes() corral.Nodes { return h.nodes }
 
 // Shared reports whether other gateways have the same nodes.
 func (h *Hub) Shared() bool { return h.cfg.External != nil && h.cfg.External.Shared }
 
-// Registry knows who is a node.
+// Registry returns the registry of nodes.
 func (h *Hub) Registry() *pairing.Registry { return h.registry }
 
-// Listens are the addresses of the message server, those for WebSockets as
-// "wss://0.0.0.0:7443"; of an external one they are its URLs.
+// Listens returns the addresses of the message server, those for WebSockets as
+// "wss://0.0.0.0:7443"; for an external server, its URLs.
 func (h *Hub) Listens() []string {
 	if x := h.cfg.External; x != nil {
 		return strings.Split(x.URL, ",")
@@ -226,7 +224,7 @@ func (h *Hub) Listens() []string {
 	return list
 }
 
-// from is the address that the message server sees a key at, as far as it says.
+// from returns the address of a key, if the message server knows it.
 func (h *Hub) from(key string) netip.Addr {
 	if h.server == nil {
 		return netip.Addr{}
@@ -234,7 +232,7 @@ func (h *Hub) from(key string) netip.Addr {
 	return h.server.From(key)
 }
 
-// changed is told of each change of the registry, and does not block.
+// changed handles a change of the registry. It does not block.
 func (h *Hub) changed(c pairing.Change) {
 	h.changes.Add(1)
 	if c.Event == pairing.EventAsked {
@@ -256,8 +254,7 @@ func (h *Hub) changed(c pairing.Change) {
 	}
 }
 
-// flushLimit bounds how long a key keeps its connections that has not taken what
-// it was told.
+// flushLimit bounds the time that a key keeps its connections to receive the decision.
 const flushLimit = time.Second
 
 // disconnect cuts the connections of keys whose permissions have changed.
@@ -268,8 +265,7 @@ func (h *Hub) disconnect(ctx context.Context) {
 			return
 		case <-h.work:
 		}
-		// So that the machine hears first what was decided. If not, it asks
-		// again.
+		// Let the machine hear the decision first. If it does not, it asks again.
 		if err := h.conn.FlushTimeout(flushLimit); err != nil {
 			h.log.Debug("the message server is slow", "error", err)
 		}
@@ -283,17 +279,17 @@ func (h *Hub) disconnect(ctx context.Context) {
 	}
 }
 
-// snapshot is the nodes that the registry knew after some changes.
+// snapshot holds the nodes that the registry knew after some number of changes.
 type snapshot struct {
 	nodes   []nodeexec.Paired
 	changes uint64
 	at      time.Time
 }
 
-// snapshotAge is for how long an address that a node was seen at may be unknown.
+// snapshotAge bounds the delay until a node's new address is known.
 const snapshotAge = time.Second
 
-// asking is how many machines wait to be approved.
+// asking counts the machines that wait for approval.
 func (h *Hub) asking() int {
 	n := 0
 	for _, q := range h.registry.Requests() {
@@ -304,7 +300,7 @@ func (h *Hub) asking() int {
 	return n
 }
 
-// active are the nodes there are. It is called for every message of one.
+// active returns the active nodes. It is called for every message of a node.
 func (h *Hub) active() []nodeexec.Paired {
 	changes := h.changes.Load()
 	if s := h.paired.Load(); s != nil && s.changes == changes && time.Since(s.at) < snapshotAge {

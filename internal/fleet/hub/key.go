@@ -29,7 +29,7 @@ func ownKey(dir string) (nkeys.KeyPair, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	// What nodes are paired with is the key. They would not know another.
+	// Nodes are paired with the key, and obey no other.
 	if _, err := os.Lstat(filepath.Join(dir, registryFile)); !errors.Is(err, fs.ErrNotExist) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "put back a copy of it, or move "+dir+" away and pair the nodes again",
 			"the gateway's key %s is lost, and there are nodes that obey no other", path)
@@ -50,7 +50,7 @@ func readKey(path string) (nkeys.KeyPair, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("it is not a regular file")
 	}
-	// Other systems have no such bits.
+	// Other systems lack these bits.
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		err = fmt.Errorf("it can be used by others (%v)", info.Mode())
 	}
@@ -61,7 +61,7 @@ func readKey(path string) (nkeys.KeyPair, error) {
 	var key nkeys.KeyPair
 	if err == nil {
 		if key, err = nkeys.FromSeed(bytes.TrimSpace(seed)); err != nil {
-			// Its text is not part of the error: it may be right but for a letter.
+			// The error leaves out the text: it may be a seed with one letter wrong.
 			err = errors.New("it has no seed of an nkey")
 		}
 	}

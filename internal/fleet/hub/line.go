@@ -10,7 +10,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/join"
 )
 
-// Lines are what a machine needs to know to be a node here, one for each way to
+// Lines returns the lines that machines need to become nodes here, one for each way to
 // connect.
 func (h *Hub) Lines() []join.Line {
 	if h.server == nil {
@@ -33,8 +33,7 @@ func (h *Hub) Lines() []join.Line {
 	return lines
 }
 
-// externalLines are those of an external server. Which of them is the first is up
-// to its URL.
+// externalLines returns the lines for an external server, in the order of its URL.
 func (h *Hub) externalLines() []join.Line {
 	var lines []join.Line
 	for url := range strings.SplitSeq(h.cfg.External.URL, ",") {
@@ -54,8 +53,7 @@ func (h *Hub) externalLines() []join.Line {
 	return lines
 }
 
-// advertised are the hosts of a list, with the port that is listened at if they
-// are not about that.
+// advertised returns the hosts of a list, and adds the port of at to hosts without one.
 func advertised(list string, at net.Addr, otherPort bool) []string {
 	hosts := strings.Split(list, ",")
 	for i, h := range hosts {
@@ -72,11 +70,11 @@ func advertised(list string, at net.Addr, otherPort bool) []string {
 	return hosts
 }
 
-// maxHosts is how many addresses of this machine a line has at most.
+// maxHosts bounds the addresses of this machine in a line.
 const maxHosts = 4
 
-// reachable is where others can reach an address that is listened at: for that
-// of all interfaces, by the name of this machine and by its addresses.
+// reachable returns the addresses under which other machines can reach a listener. If
+// it listens on all interfaces, these are the name of this machine and its addresses.
 func reachable(addr net.Addr) []string {
 	host, port, err := net.SplitHostPort(addr.String())
 	ip, perr := netip.ParseAddr(host)
@@ -87,7 +85,7 @@ func reachable(addr net.Addr) []string {
 	if name, err := os.Hostname(); err == nil && name != "" && name != "localhost" {
 		hosts = append(hosts, net.JoinHostPort(name, port))
 	}
-	addresses, _ := net.InterfaceAddrs() // if they cannot be listed there is the name
+	addresses, _ := net.InterfaceAddrs() // without them, the name remains
 	for _, six := range []bool{false, true} {
 		for _, a := range addresses {
 			p, err := netip.ParsePrefix(a.String())

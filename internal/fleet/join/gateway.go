@@ -25,33 +25,33 @@ type Config struct {
 	Conn     *nats.Conn // the gateway's own
 	Key      nkeys.KeyPair
 	Registry *pairing.Registry
-	// From is the address that the message server sees a key at; the zero
-	// address if it is not known.
+	// From returns the address of a key, as the message server sees it, or the zero
+	// address if it is unknown.
 	From func(nkey string) netip.Addr
 	Log  *slog.Logger
 }
 
-// A Desk takes the requests of machines, and tells them how these went.
+// A Desk receives the requests of machines and answers them.
 type Desk struct {
 	cfg   Config
 	ear   *fabric.Listener
-	warns *rate.Limiter // every sender can have lines written
+	warns *rate.Limiter // limits log lines, which every sender can cause
 	often rate.Sometimes
 
 	mu     sync.Mutex
-	nonces map[string]string        // by key, of those that wait
+	nonces map[string]string        // by key, of waiting machines
 	asks   map[string]*rate.Limiter // by key
 }
 
-// How often a machine may ask, a second and at once: it does every few seconds. What
-// comes beyond that is dropped, as if it had been lost.
+// How often a machine may ask, per second and in a burst. Corral's machines ask every
+// few seconds. Further messages are dropped, as if lost.
 const asksRate, asksBurst = 5, 20
 
-// maxWaiting bounds the keys that are told of a decision at once; the others
-// hear of it when they ask again.
+// maxWaiting bounds the keys that get a decision at once; the others get it when they
+// ask again.
 const maxWaiting = 1024
 
-// maxQueued bounds what is asked and not yet answered, in messages.
+// maxQueued bounds the messages that wait for an answer.
 const maxQueued = 1024
 
 // Open makes a desk. Close ends it.
@@ -76,8 +76,7 @@ func (d *Desk) Close() error {
 	return nil
 }
 
-// Changed tells a machine that waits what was decided; it is for
-// [pairing.Options].Changed.
+// Changed tells a waiting machine the decision; it is for [pairing.Options].Changed.
 func (d *Desk) Changed(c pairing.Change) {
 	if c.Event != pairing.EventPaired && c.Event != pairing.EventRejected {
 		return
@@ -96,12 +95,12 @@ func (d *Desk) Changed(c pairing.Change) {
 	d.tell(c.Key, v)
 }
 
-// receive is called with one message after the other.
+// receive handles the messages, one after the other.
 func (d *Desk) receive(m *nats.Msg) {
 	all, _ := fabric.PairSubjects("")
 	key, ok := strings.CutPrefix(m.Subject, all)
 	if !ok || pairing.ValidateKey(key) != nil {
-		return // the server lets no one say that
+		return // the server lets no client publish that
 	}
 	if !d.lets(key) {
 		d.often.Do(func() {
@@ -116,8 +115,8 @@ func (d *Desk) receive(m *nats.Msg) {
 		}
 		return
 	}
-	// Before the answer, since that may make it a node: it is told by Changed
-	// then, and its connection may be cut as soon as that returns.
+	// Store the nonce before the answer, since the answer may make the machine a node:
+	// then Changed tells it, and its connection may be cut as soon as Changed returns.
 	d.mu.Lock()
 	if _, waits := d.nonces[key]; waits || len(d.nonces) < maxWaiting {
 		d.nonces[key] = ask.Nonce
@@ -139,7 +138,7 @@ func (d *Desk) lets(key string) bool {
 	defer d.mu.Unlock()
 	l := d.asks[key]
 	if l == nil {
-		if len(d.asks) >= maxWaiting { // a sender with many keys says little with each
+		if len(d.asks) >= maxWaiting { // a sender with many keys gains little with each
 			clear(d.asks)
 		}
 		l = rate.NewLimiter(asksRate, asksBurst)

@@ -11,7 +11,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A Line is where a gateway's nodes connect to, and whom they believe.
+// A Line says where a gateway's nodes connect to, and which keys they trust.
 type Line struct {
 	Hosts     []string // HOST:PORT each; at least one
 	WebSocket bool
@@ -79,7 +79,7 @@ func (l Line) String() string {
 	return scheme + "://" + strings.Join(l.Hosts, ",") + "/" + l.Key + "/" + cert
 }
 
-// URL is the hosts as a NATS client takes them.
+// URL returns the hosts in the form for a NATS client.
 func (l Line) URL() string {
 	scheme := "tls://"
 	if l.WebSocket {

@@ -15,24 +15,24 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/pairing"
 )
 
-// Again is how often a machine asks, until it is answered for good.
+// Again is the time between two asks of a machine, until the answer is final.
 const Again = 3 * time.Second
 
 // Options of Request. Conn, Key and Gateway are required.
 type Options struct {
 	Conn    *nats.Conn
-	Key     nkeys.KeyPair // of the machine, with which Conn was made
+	Key     nkeys.KeyPair // the machine's; Conn was made with it
 	Gateway string        // the gateway's public nkey
 	Hello   pairing.Hello
 	Token   string // a setup token; empty: an operator decides
 
-	// Shown is called with each verdict that is not the same as the one before.
+	// Shown is called with each verdict that differs from the one before.
 	Shown func(Verdict)
 	Log   *slog.Logger
 }
 
-// Request asks until the machine is a node, and returns its verdict. It is an
-// ErrDenied if the machine will not be one, and ctx's error when that ends.
+// Request asks until the machine is a node, and returns the verdict. The error is an
+// ErrDenied if the machine is rejected, and ctx's error when that ends.
 func Request(ctx context.Context, o Options) (Verdict, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -53,7 +53,7 @@ func Request(ctx context.Context, o Options) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, corral.Errorf(corral.ErrUnavailable, "", "cannot listen to the gateway: %w", err)
 	}
-	defer func() { _ = sub.Unsubscribe() }() // with the connection it goes too
+	defer func() { _ = sub.Unsubscribe() }() // it ends with the connection, too
 	tick := time.NewTicker(Again)
 	defer tick.Stop()
 	asked := map[string]bool{}
@@ -86,9 +86,9 @@ func Request(ctx context.Context, o Options) (Verdict, error) {
 					continue
 				}
 				if !asked[v.Nonce] {
-					continue // of an earlier life
+					continue // for an ask of an earlier life
 				}
-				if done, err := o.take(v, &last, public); done {
+				if done, err := o.accept(v, &last, public); done {
 					return v, err
 				}
 			}
@@ -96,8 +96,8 @@ func Request(ctx context.Context, o Options) (Verdict, error) {
 	}
 }
 
-// take takes a verdict, and reports whether it is the last one.
-func (o *Options) take(v Verdict, last *Verdict, public string) (bool, error) {
+// accept handles a verdict, and reports whether it is final.
+func (o *Options) accept(v Verdict, last *Verdict, public string) (bool, error) {
 	v.Nonce = ""
 	news := v.State != last.State || v.Code != last.Code || v.Name != last.Name || (v.Error != nil) != (last.Error != nil)
 	*last = v

@@ -28,8 +28,7 @@ type Ask struct {
 	Version int           `json:"v"`
 	Nonce   string        `json:"nonce"` // names this ask; at most 64 characters
 	Hello   pairing.Hello `json:"hello"`
-	// Proof that it has a setup token, see [pairing.Proof]. Empty: an operator
-	// decides.
+	// Proof that it has a setup token, see [pairing.Proof]. Empty: an operator decides.
 	Proof string `json:"proof,omitempty"`
 }
 
@@ -47,7 +46,7 @@ func parseAsk(b []byte) (Ask, error) {
 	return a, nil
 }
 
-// A Verdict is the gateway's answer so far.
+// A Verdict is the gateway's current answer.
 type Verdict struct {
 	Version int           `json:"v"`
 	Nonce   string        `json:"nonce,omitempty"`
@@ -56,7 +55,7 @@ type Verdict struct {
 	ID      string        `json:"id,omitempty"`   // of the node
 	Name    string        `json:"name,omitempty"`
 	Expires time.Time     `json:"expires,omitzero"` // of a request without an answer
-	// Error: the ask cannot be taken, and State is empty.
+	// Error: the ask is not accepted, and State is empty.
 	Error *api.ErrorBody `json:"error,omitempty"`
 }
 
@@ -78,7 +77,7 @@ func (v Verdict) encode(key nkeys.KeyPair, node string) ([]byte, error) {
 	return append(sig, text...), nil
 }
 
-// parseVerdict reads what the gateway with that key says to the node with that
+// parseVerdict reads a verdict from the gateway with that key for the node with that
 // key.
 func parseVerdict(b []byte, gateway, node string) (Verdict, error) {
 	var v Verdict

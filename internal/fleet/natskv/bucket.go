@@ -19,18 +19,18 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Patience is how long a change may take while a caller waits: servers take seconds to
-// elect a leader.
+// Patience bounds a change while a caller waits: servers take seconds to elect a
+// leader.
 const Patience = 15 * time.Second
 
 const (
 	step = 3 * time.Second // for an answer
-	poll = 5 * time.Second // between two looks, should nothing be heard
+	poll = 5 * time.Second // between two checks, even without news
 
-	clusterReplicas = 3 // any one of them may be away
+	clusterReplicas = 3 // any one of the servers may be away
 )
 
-// ErrExists is of an entry that is there already, and ErrNone of one that is not.
+// ErrExists: the entry exists already. ErrNone: there is no such entry.
 var (
 	ErrExists = errors.New("there is an entry under that key")
 	ErrNone   = errors.New("there is no such entry")
@@ -40,23 +40,23 @@ var (
 type Config struct {
 	// Conn may use JetStream. The caller closes it, after the Bucket.
 	Conn *nats.Conn
-	// Name is what the bucket is called at the message server, and Holds what is in
-	// it, for people: "the registry of nodes".
+	// Name is the bucket's name at the message server. Holds describes its content for
+	// people: "the registry of nodes".
 	Name, Holds string
 	// Key signs entries: the gateways' key, the same for all of them.
 	Key nkeys.KeyPair
 	// MaxText bounds an entry, in bytes. 0: 1 MiB.
 	MaxText int
-	// Age is after how long the server forgets an entry, if the bucket has to be
-	// made. 0: never.
+	// Age is the time after which the server forgets an entry, if the bucket has to be
+	// created. 0: never.
 	Age time.Duration
-	// Replicas is how many servers keep it, if the bucket has to be made. 0: three
-	// of a cluster, or the one server there is.
+	// Replicas is the number of servers that keep it, if the bucket has to be created.
+	// 0: three in a cluster, else one.
 	Replicas int
 	Log      *slog.Logger
 }
 
-// A Bucket is one that this package made. Its methods may be called at any time.
+// A Bucket is a bucket of this package. Its methods may be called at any time.
 type Bucket struct {
 	cfg     Config
 	js      jetstream.JetStream
@@ -69,13 +69,13 @@ type Bucket struct {
 	owned  sync.WaitGroup
 
 	mu      sync.Mutex
-	useless map[string]uint64 // what is to be purged, and how many of it stay
-	work    chan struct{}     // there is some
+	useless map[string]uint64 // patterns to purge, and how many entries of each stay
+	work    chan struct{}     // signals that useless has entries
 
 	publish func(context.Context, *nats.Msg) (*jetstream.PubAck, error) // to an empty subject; replaced by tests
 }
 
-// Open opens the bucket, or makes it if there is none.
+// Open opens the bucket, and creates it if needed.
 func Open(ctx context.Context, cfg Config) (*Bucket, error) {
 	public, err := cfg.Key.PublicKey()
 	if err != nil {
@@ -106,22 +106,22 @@ func Open(ctx context.Context, cfg Config) (*Bucket, error) {
 	return b, nil
 }
 
-// Close ends everything that waits. The bucket stays as it is.
+// Close ends all waiting calls. The bucket stays as it is.
 func (b *Bucket) Close() {
 	b.cancel()
 	b.owned.Wait()
 }
 
-// Public is the public half of the key that signs.
+// Public returns the public half of the signing key.
 func (b *Bucket) Public() string { return b.public }
 
-// What the message server says.
+// Error codes of the message server.
 const (
 	notClustered     jetstream.ErrorCode = 10074
 	tooFewServers    jetstream.ErrorCode = 10005
 	messageNotFound  jetstream.ErrorCode = 10037
 	wrongLast        jetstream.ErrorCode = 10071
-	wrongLastInSight jetstream.ErrorCode = 10164 // another write of it is being made
+	wrongLastInSight jetstream.ErrorCode = 10164 // another write to it is under way
 )
 
 func (b *Bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
@@ -136,7 +136,7 @@ func (b *Bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
 			cfg.Replicas = 1
 			kv, err = b.js.CreateKeyValue(ctx, cfg)
 		}
-		if errors.Is(err, jetstream.ErrBucketExists) { // another gateway was first, and wants it otherwise
+		if errors.Is(err, jetstream.ErrBucketExists) { // another gateway created it first, with other settings
 			kv, err = b.js.KeyValue(ctx, b.cfg.Name)
 		}
 	}
@@ -162,7 +162,7 @@ func (b *Bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
 	return kv, nil
 }
 
-// says reports whether an error is the message server's with one of these codes.
+// says reports whether err comes from the message server with one of these codes.
 func says(err error, codes ...jetstream.ErrorCode) bool {
 	var api *jetstream.APIError
 	if !errors.As(err, &api) {
@@ -176,7 +176,7 @@ func says(err error, codes ...jetstream.ErrorCode) bool {
 	return false
 }
 
-// explain is what an error of the message server means.
+// explain translates an error of the message server.
 func (b *Bucket) explain(err error, what string) error {
 	hint := "look at the message server: its JetStream has to be reachable, and to allow the gateway's user what corral nodes server-config prints"
 	switch known := (*corral.Error)(nil); {
@@ -190,7 +190,7 @@ func (b *Bucket) explain(err error, what string) error {
 	return corral.Errorf(corral.ErrUnavailable, hint, "cannot %s %s at the message server: %w", what, b.cfg.Holds, err)
 }
 
-// try does something until the server says how it went, or ctx ends.
+// try repeats do until the server gives a final answer, or ctx ends.
 func (b *Bucket) try(ctx context.Context, do func(context.Context) error) error {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		one, cancel := context.WithTimeout(ctx, step)
@@ -198,7 +198,7 @@ func (b *Bucket) try(ctx context.Context, do func(context.Context) error) error 
 		err := do(one)
 		unhook()
 		cancel()
-		if err == nil || settled(err) {
+		if err == nil || final(err) {
 			return err
 		}
 		select {
@@ -211,10 +211,10 @@ func (b *Bucket) try(ctx context.Context, do func(context.Context) error) error 
 	}
 }
 
-// settled reports whether the same question would get the same answer.
-func settled(err error) bool {
+// final reports whether a retry would get the same answer.
+func final(err error) bool {
 	if says(err, tooFewServers) {
-		return false // those of a cluster do not begin all at once
+		return false // the servers of a cluster do not start at the same time
 	}
 	api, own := (*jetstream.APIError)(nil), (*corral.Error)(nil)
 	return errors.Is(err, ErrExists) || errors.Is(err, ErrNone) ||
@@ -223,9 +223,9 @@ func settled(err error) bool {
 		errors.Is(err, nats.ErrConnectionClosed)
 }
 
-// Create makes an entry, unless there is one under that key, which is ErrExists. It
-// returns the entry's revision: those of a bucket grow. With any other error it may
-// be there nevertheless.
+// Create makes an entry, unless the key has one: then the error is ErrExists. It
+// returns the entry's revision; revisions of a bucket grow. After any other error the
+// entry may exist nevertheless.
 func (b *Bucket) Create(ctx context.Context, key string, text []byte) (revision uint64, err error) {
 	if len(text) > b.cfg.MaxText {
 		return 0, corral.Errorf(corral.ErrInvalid, "", "%s cannot have an entry of %d bytes, of at most %d", b.cfg.Holds, len(text), b.cfg.MaxText)
@@ -252,7 +252,7 @@ func (b *Bucket) Create(ctx context.Context, key string, text []byte) (revision 
 		}
 		return err
 	})
-	if errors.Is(err, ErrExists) && tries > 1 { // one that was not answered may have made it
+	if errors.Is(err, ErrExists) && tries > 1 { // an unanswered attempt may have made it
 		there, readErr := b.get(ctx, request{Last: b.pattern + key})
 		switch {
 		case readErr == nil && bytes.Equal(there.Data, value):
@@ -261,34 +261,35 @@ func (b *Bucket) Create(ctx context.Context, key string, text []byte) (revision 
 			return 0, b.explain(readErr, "read")
 		}
 	}
-	if errors.Is(err, ErrExists) && h.Parts != "" { // with any other error the entry may be there
+	if errors.Is(err, ErrExists) && h.Parts != "" { // after any other error the entry may exist
 		b.Purge(partPrefix+key+"."+h.Parts+".>", 0)
 	}
 	return revision, b.explain(err, "write")
 }
 
-// An Entry is what is under a key.
+// An Entry is the value of a key.
 type Entry struct {
 	Key      string
 	Revision uint64
 	Text     []byte
-	// Err is why it cannot be trusted, an ErrDenied. Then there is no Text.
+	// Err says why it cannot be trusted; it is an ErrDenied. Then Text is empty.
 	Err error
 }
 
-// Last is the last entry with a key that fits a pattern, in which '*' stands for
-// what is between two dots. ErrNone: there is none.
+// Last returns the last entry whose key matches a pattern. '*' stands for any text
+// between two dots. ErrNone: there is none.
 func (b *Bucket) Last(ctx context.Context, pattern string) (Entry, error) {
 	return b.entry(ctx, request{Last: b.pattern + pattern})
 }
 
-// Next is the first entry after a revision with a key that fits a pattern. ErrNone:
+// Next returns the first entry after a revision whose key matches a pattern. ErrNone:
 // there is none.
 func (b *Bucket) Next(ctx context.Context, pattern string, after uint64) (Entry, error) {
 	return b.entry(ctx, request{Next: b.pattern + pattern, Seq: after + 1})
 }
 
-// NextRevision is that of the entry that Next returns, whichever gateway made it.
+// NextRevision returns the revision of the entry that Next would return, without
+// reading it.
 func (b *Bucket) NextRevision(ctx context.Context, pattern string, after uint64) (uint64, error) {
 	m, err := b.get(ctx, request{Next: b.pattern + pattern, Seq: after + 1})
 	if err != nil {
@@ -313,14 +314,14 @@ type request struct {
 	Next string `json:"next_by_subj,omitempty"`
 }
 
-// message is one that is kept.
+// message is a stored message.
 type message struct {
 	Subject  string `json:"subject"`
 	Sequence uint64 `json:"seq"`
 	Data     []byte `json:"data"`
 }
 
-// get asks the server that leads. The library would ask any.
+// get asks the leading server. The library would ask any server.
 func (b *Bucket) get(ctx context.Context, req request) (*message, error) {
 	data, err := json.Marshal(req)
 	if err != nil {
@@ -354,8 +355,8 @@ func (b *Bucket) get(ctx context.Context, req request) (*message, error) {
 	return answer.Message, nil
 }
 
-// Each hands on the entries that fit a pattern, in the order of their revisions.
-// Those made lately may be missing. It ends with an error of each.
+// Each calls each for the entries that match a pattern, in the order of their
+// revisions. Recent entries may be missing. It stops at an error of each.
 func (b *Bucket) Each(ctx context.Context, pattern string, each func(Entry) error) error {
 	w, err := b.kv.Watch(ctx, pattern)
 	if err != nil {
@@ -370,7 +371,7 @@ func (b *Bucket) Each(ctx context.Context, pattern string, each func(Entry) erro
 			if !ok {
 				return b.explain(errors.New("the connection was lost"), "read")
 			}
-			if u == nil { // that is all
+			if u == nil { // end of the entries
 				return nil
 			}
 			e, err := b.unsealed(ctx, u.Key(), u.Revision(), u.Value())
@@ -391,8 +392,8 @@ func (b *Bucket) Each(ctx context.Context, pattern string, each func(Entry) erro
 	}
 }
 
-// Purge has entries and parts that fit a pattern be forgotten, but for the last
-// ones, soon. What cannot be forgotten costs its space, which is logged.
+// Purge soon removes the entries and parts that match a pattern, except the last keep
+// ones. If that fails, it is logged, and the entries keep using space.
 func (b *Bucket) Purge(pattern string, keep uint64) {
 	const most = 10_000
 	b.mu.Lock()
@@ -407,15 +408,15 @@ func (b *Bucket) Purge(pattern string, keep uint64) {
 	}
 }
 
-// PurgeParts has the parts of entries that fit a pattern be forgotten, soon.
+// PurgeParts soon removes the parts of entries that match a pattern.
 func (b *Bucket) PurgeParts(pattern string) { b.Purge(partPrefix+pattern+".>", 0) }
 
-// PurgeNow has the entries that fit a pattern be forgotten when it returns.
+// PurgeNow removes the entries that match a pattern before it returns.
 func (b *Bucket) PurgeNow(ctx context.Context, pattern string) error {
 	return b.explain(b.try(ctx, func(ctx context.Context) error { return b.purge(ctx, pattern, 0) }), "write")
 }
 
-// tidy purges, until the bucket is closed.
+// tidy purges until the bucket is closed.
 func (b *Bucket) tidy() {
 	for {
 		select {
@@ -462,9 +463,8 @@ func (b *Bucket) purge(ctx context.Context, pattern string, keep uint64) error {
 	return nil
 }
 
-// News tells when there may be entries that fit a pattern, until the bucket is
-// closed: when one is heard of, when the connection is made again, and now and then
-// in any case.
+// News signals when there may be new entries that match a pattern, until the bucket is
+// closed: after a notification, after a reconnect, and now and then in any case.
 func (b *Bucket) News(pattern string) <-chan struct{} {
 	news := make(chan struct{}, 1)
 	b.owned.Go(func() { b.follow(pattern, news) })
@@ -483,14 +483,14 @@ func (b *Bucket) follow(pattern string, news chan<- struct{}) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for b.ctx.Err() == nil {
-		var updates <-chan jetstream.KeyValueEntry // nil: nothing can be heard
+		var updates <-chan jetstream.KeyValueEntry // nil: no notifications
 		w, err := b.kv.Watch(b.ctx, pattern, jetstream.MetaOnly(), jetstream.UpdatesOnly())
 		if err == nil {
 			updates = w.Updates()
 		} else if b.ctx.Err() == nil {
 			b.cfg.Log.Warn("cannot follow "+b.cfg.Holds+"; trying again", "error", err)
 		}
-		tell() // of what there was before
+		tell() // about the entries so far
 		for again := false; !again; tell() {
 			select {
 			case <-b.ctx.Done():

@@ -24,16 +24,16 @@ const (
 	partSize      = 32 << 10 // bytes; servers take messages of at least 64 KiB
 )
 
-// head is what an entry says of its text.
+// head describes the text of an entry.
 type head struct {
 	Version int    `json:"version"`
 	Size    int    `json:"size"` // in bytes
 	Sum     string `json:"sha256"`
 	Parts   string `json:"parts,omitempty"` // the text is in part.KEY.PARTS.0 and so on; empty: here
-	Nonce   string `json:"nonce"`           // so that no two are the same, and who made one can tell
+	Nonce   string `json:"nonce"`           // makes each entry unique, so that its author recognises it
 }
 
-// Large reports whether a text is in parts.
+// Large reports whether a text is stored in parts.
 func Large(text []byte) bool { return len(text) > partSize }
 
 func newHead(text []byte) head {
@@ -41,12 +41,12 @@ func newHead(text []byte) head {
 	return head{Version: version, Size: len(text), Sum: hex.EncodeToString(sum[:]), Nonce: corral.NewID()}
 }
 
-// signed is what the signature of an entry is for.
+// signed returns the bytes that the signature of an entry covers.
 func (b *Bucket) signed(key string, value []byte) []byte {
 	return append([]byte("corral bucket "+b.cfg.Name+"\n"+key+"\n"), value...)
 }
 
-// seal is the value of an entry.
+// seal returns the value of an entry.
 func (b *Bucket) seal(key string, h head, text []byte) ([]byte, error) {
 	value, err := json.Marshal(h)
 	if err != nil {
@@ -88,19 +88,19 @@ func (b *Bucket) unseal(key string, value []byte) (h head, text []byte, err erro
 	return h, text, nil
 }
 
-// distrust is the error of an entry that no gateway made.
+// distrust returns the error for an entry that no gateway made.
 func (b *Bucket) distrust(why string) error {
 	return corral.Errorf(corral.ErrDenied, "give all gateways the same gateway.seed; if they have it, see who else can write to the message server",
 		"cannot trust %s at the message server: %s", b.cfg.Holds, why)
 }
 
-// errReplaced is about an entry whose parts were purged while it was read.
+// errReplaced: the parts of an entry were purged while it was read.
 var errReplaced = corral.Errorf(corral.ErrUnavailable, "try again", "what is at the message server was replaced while it was read")
 
 // Replaced reports whether an entry was purged while it was read.
 func Replaced(err error) bool { return errors.Is(err, errReplaced) }
 
-// unsealed is an entry as it is there. The error is one of reading it.
+// unsealed returns a stored entry. The error is about reading it; e.Err about trust.
 func (b *Bucket) unsealed(ctx context.Context, key string, revision uint64, value []byte) (Entry, error) {
 	e := Entry{Key: key, Revision: revision}
 	h, text, err := b.unseal(key, value)
@@ -131,7 +131,7 @@ func (b *Bucket) putParts(ctx context.Context, key string, h *head, text []byte)
 		part := text[i*partSize : min((i+1)*partSize, len(text))]
 		err := b.try(ctx, func(ctx context.Context) error {
 			_, err := b.publish(ctx, &nats.Msg{Subject: b.pattern + partKey(key, *h, i), Data: part})
-			if says(err, wrongLast, wrongLastInSight) { // it was made, and that was not answered
+			if says(err, wrongLast, wrongLastInSight) { // an unanswered attempt made it
 				err = nil
 			}
 			return err
@@ -155,7 +155,7 @@ func (b *Bucket) readParts(ctx context.Context, key string, h head) ([]byte, err
 			return nil, err
 		}
 		if len(part.Data) > partSize {
-			break // it is not what was signed
+			break // it is not the signed text
 		}
 		text = append(text, part.Data...)
 	}

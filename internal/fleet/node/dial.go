@@ -22,8 +22,8 @@ const (
 	mostWait  = 2 * time.Second
 )
 
-// backoff is the time before an attempt; the first is 1. Nodes of one gateway do not
-// come back all at once.
+// backoff is the time before an attempt; the first is 1. It is random, so that the
+// nodes of a gateway do not come back at the same time.
 func backoff(attempt int) time.Duration {
 	wait := mostWait
 	if attempt < 5 {
@@ -41,15 +41,15 @@ func (d dialer) Dial(network, address string) (net.Conn, error) {
 	return n.DialContext(d.ctx, network, address)
 }
 
-// options are those of the connection to the gateway's message server.
+// options are the options of the connection to the gateway's message server.
 func (n *life) options(ctx context.Context) []nats.Option {
 	return append(fabric.ConnectOptions(n.log),
 		nats.Name("corral node"),
 		nats.SetCustomDialer(dialer{ctx}),
 		nats.CustomReconnectDelay(backoff),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			// The gateway cuts that of a machine that it approves, which then gets
-			// the rights of a node.
+			// The gateway cuts the connection of a machine that it approves. The next
+			// one has the rights of a node.
 			level := slog.LevelDebug
 			if n.serves.Load() {
 				level = slog.LevelWarn
@@ -62,13 +62,13 @@ func (n *life) options(ctx context.Context) []nats.Option {
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
 			select {
 			case n.troubles <- err:
-			default: // it is told of another one
+			default: // the caller gets another error
 			}
 		}),
 	)
 }
 
-// dial connects, and tries until it can or ctx ends.
+// dial retries until it connects or ctx ends.
 func (n *life) dial(ctx context.Context) (*nats.Conn, error) {
 	line := n.state.line
 	for attempt := 1; ; attempt++ {
@@ -92,24 +92,24 @@ func (n *life) dial(ctx context.Context) (*nats.Conn, error) {
 	}
 }
 
-// unreachable says why there is no connection.
+// unreachable explains why there is no connection.
 func (n *life) unreachable(err error) error {
 	const hint = "see whether the gateway runs, with --nodes, and can be reached from here"
 	switch {
 	case errors.Is(err, nats.ErrNoServers):
 		return corral.Errorf(corral.ErrUnavailable, hint, "cannot connect to the gateway at %s: nobody listens there", n.where())
-	case errors.Is(err, nats.ErrAuthorization): // of a server that is not the gateway's own
+	case errors.Is(err, nats.ErrAuthorization): // an external server
 		return corral.Errorf(corral.ErrDenied, "have its operator take what corral nodes server-config --allow "+n.state.public+" prints on the gateway",
 			"the message server at %s does not let this machine's key in: %w", n.where(), err)
 	case errors.Is(err, corral.ErrDenied): // not the certificate
 		return corral.Errorf(corral.ErrDenied, hintOr(err, hint), "cannot connect to the gateway at %s: %w", n.where(), err)
 	}
 	if strange := broker.Strange(n.state.line.URL(), err); strange != nil {
-		err = strange // with each attempt to connect again
+		err = strange // it differs with each attempt
 	}
 	hinted := hintOr(err, hint)
 	if e := (*corral.Error)(nil); errors.As(err, &e) && e.Err != nil {
-		err = e.Err // it says again to what
+		err = e.Err // the outer error repeats the address
 	}
 	return corral.Errorf(corral.ErrUnavailable, hinted, "cannot connect to the gateway at %s: %w", n.where(), err)
 }

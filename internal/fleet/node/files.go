@@ -26,7 +26,7 @@ const (
 const maxFile = 64 << 10
 
 // readPrivate reads a file that no other user can use. The error is fs.ErrNotExist if
-// there is none.
+// the file does not exist.
 func readPrivate(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

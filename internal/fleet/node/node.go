@@ -26,13 +26,12 @@ var ErrRejected = errors.New("the gateway's operator does not want this machine 
 type Config struct {
 	State    *State // with a gateway chosen: see State.Use
 	Executor corral.Executor
-	Hello    pairing.Hello // what the machine says of itself when it asks
+	Hello    pairing.Hello // the machine's description of itself when it asks
 	Host     string        // the machine's name, which it says while it is a node
 	// Token is a setup token: with it the machine needs no approval. It is used until
 	// the machine is a node, and not afterwards.
 	Token string
-	// Changed is called with how the node is, whenever that changes, one change
-	// after the other. It must not block.
+	// Changed is called with each new status, one after the other. It must not block.
 	Changed func(Status)
 	Setup   Setup // shown by corral node status
 	Log     *slog.Logger
@@ -40,18 +39,17 @@ type Config struct {
 	again time.Duration // how often it asks; 0: askAgain
 }
 
-// lookAgain is how often the connection is looked at, in case that a change of it
-// was not heard of.
+// lookAgain is how often the connection is checked, in case that a notification was
+// lost.
 const lookAgain = 5 * time.Second
 
-// askAgain is how often a node that is connected asks what it is: it may have
-// another name by now.
+// askAgain is how often a connected node asks for its state: its name may have changed.
 const askAgain = 5 * time.Minute
 
-// errClosed: a connection that is not made again by itself.
+// errClosed: the library does not reconnect this connection.
 var errClosed = errors.New("the message server closed the connection")
 
-// life is one of a Run.
+// life is the state of one Run.
 type life struct {
 	cfg    Config
 	state  *State
@@ -65,7 +63,7 @@ type life struct {
 	served   chan error
 	asking   task
 	serving  task
-	serves   atomic.Bool // serving was begun, and not stopped
+	serves   atomic.Bool // serving has begun, and was not stopped
 }
 
 // A verdict is the gateway's answer. The last one to a request has an error, or
@@ -76,9 +74,9 @@ type verdict struct {
 	err  error
 }
 
-// A task is something that runs beside the loop of a life.
+// A task runs beside the loop of a life.
 type task struct {
-	cancel context.CancelFunc // nil: it does not run
+	cancel context.CancelFunc // nil: not running
 	done   chan struct{}
 }
 
@@ -94,7 +92,7 @@ func (t *task) start(do func(context.Context)) {
 
 func (t *task) running() bool { return t.cancel != nil }
 
-// stop ends it, and waits for that.
+// stop ends the task, and waits for its end.
 func (t *task) stop() {
 	if t.running() {
 		t.cancel()
@@ -103,8 +101,8 @@ func (t *task) stop() {
 	}
 }
 
-// Run is a node until ctx ends, which is no error. The package's doc says what
-// else ends it.
+// Run is a node until ctx ends, which is no error. The package doc lists the other
+// ends.
 func Run(ctx context.Context, cfg Config) error {
 	n := &life{
 		cfg: cfg, state: cfg.State, log: cfg.Log, verdicts: make(chan verdict), served: make(chan error), troubles: make(chan error, 1),
@@ -138,8 +136,8 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 }
 
-// connected is the life of one connection. It returns nil if ctx ended, and
-// errClosed if there has to be another one.
+// connected is the life of one connection. It returns nil if ctx ended, and errClosed
+// if a new connection is needed.
 func (n *life) connected(ctx context.Context) error {
 	conn, err := n.dial(ctx)
 	if err != nil {
@@ -158,7 +156,7 @@ func (n *life) connected(ctx context.Context) error {
 	again := time.NewTicker(cmp.Or(n.cfg.again, askAgain))
 	defer again.Stop()
 	asked := false
-	times := uint64(0) // that it was connected again, when that was asked
+	times := uint64(0) // the number of reconnects at the last ask
 	for {
 		switch connects := conn.Stats().Reconnects; {
 		case conn.IsClosed():
@@ -184,7 +182,7 @@ func (n *life) connected(ctx context.Context) error {
 			asked = asked && !n.state.Paired()
 		case n.trouble = <-n.troubles:
 		case v := <-n.verdicts:
-			err = n.take(conn, v)
+			err = n.handle(conn, v)
 		case err = <-n.served:
 			if err == nil || conn.IsClosed() {
 				err = errClosed
@@ -196,12 +194,11 @@ func (n *life) connected(ctx context.Context) error {
 	}
 }
 
-// cut takes notice that there is no connection now. Serving goes on as soon as
-// there is one.
+// cut notes that the connection is lost. Serving goes on after the reconnect.
 func (n *life) cut(conn *nats.Conn) {
 	err := conn.LastError()
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		err = nil // of the connection that was cut
+		err = nil // about the lost connection
 	}
 	if err == nil {
 		err = n.trouble
@@ -214,7 +211,7 @@ func (n *life) cut(conn *nats.Conn) {
 	n.set(Status{Phase: Connecting, Error: err.Error(), Hint: corral.Hint(err)})
 }
 
-// ask asks whether the machine is a node, or may be one.
+// ask asks whether the machine is a node, or can become one.
 func (n *life) ask(conn *nats.Conn) {
 	n.asking.stop()
 	token := n.cfg.Token
@@ -237,9 +234,8 @@ func (n *life) ask(conn *nats.Conn) {
 	})
 }
 
-// hello is what the machine says of itself. One that had a name at this gateway
-// wants it again, also if it is forgotten there, unless it was told to be called
-// otherwise since.
+// hello describes the machine. A machine that had a name at this gateway wants it
+// again, even if the gateway forgot it, unless the machine was told another name since.
 func (n *life) hello() pairing.Hello {
 	h := n.cfg.Hello
 	if name, asked := n.state.to.Name, n.state.to.Asked; name != "" && (h.Name == n.cfg.Host || h.Name == asked) {
@@ -248,8 +244,8 @@ func (n *life) hello() pairing.Hello {
 	return h
 }
 
-// take takes a verdict. An error ends the node.
-func (n *life) take(conn *nats.Conn, v verdict) error {
+// handle acts upon a verdict. An error ends the node.
+func (n *life) handle(conn *nats.Conn, v verdict) error {
 	switch {
 	case !v.last:
 		return n.wait(v.Verdict)
@@ -264,13 +260,13 @@ func (n *life) take(conn *nats.Conn, v verdict) error {
 	case !n.state.Paired():
 		return v.err
 	}
-	// A node goes on being one until it is told otherwise.
+	// A node stays a node until the gateway says otherwise.
 	n.asking.stop()
 	n.log.Warn("the gateway cannot say whether this machine is still its node", "error", v.err, "hint", corral.Hint(v.err))
 	return nil
 }
 
-// wait takes a verdict that is not the last one.
+// wait handles a verdict that is not final.
 func (n *life) wait(v join.Verdict) error {
 	if v.State != pairing.Pending {
 		if !n.state.Paired() && v.Error != nil {
@@ -285,7 +281,7 @@ func (n *life) wait(v join.Verdict) error {
 	return nil
 }
 
-// revoked stops serving, if the machine was a node until now.
+// revoked stops serving, if the machine was a node so far.
 func (n *life) revoked() error {
 	n.serving.stop()
 	n.serves.Store(false)
@@ -302,7 +298,7 @@ func (n *life) approved(conn *nats.Conn, v join.Verdict) error {
 	}
 	news := !n.state.Paired()
 	asked, told := n.hello().Name, n.cfg.Hello.Name
-	if told == n.cfg.Host { // no other name was given
+	if told == n.cfg.Host { // it was told no other name
 		told = ""
 	}
 	if err := n.state.paired(v.Name, told); err != nil {
@@ -316,14 +312,14 @@ func (n *life) approved(conn *nats.Conn, v join.Verdict) error {
 	if !strings.EqualFold(v.Name, asked) {
 		n.log.Warn("the gateway calls this machine otherwise than it asked to be called", "name", v.Name, "asked", asked, "hint", "corral nodes rename on the gateway gives it another name")
 	}
-	// The message server gives a connection its permissions when it begins.
+	// The message server sets permissions at the start of a connection.
 	if err := conn.ForceReconnect(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		return corral.Errorf(corral.ErrUnavailable, "", "cannot connect to the gateway again: %w", err)
 	}
 	return nil
 }
 
-// serve serves over the connection, also when that was cut and is there again.
+// serve serves over the connection, across reconnects.
 func (n *life) serve(conn *nats.Conn) {
 	n.set(Status{Phase: Serving})
 	if n.serving.running() {
@@ -344,7 +340,7 @@ func (n *life) serve(conn *nats.Conn) {
 	})
 }
 
-// set takes note of how the node is.
+// set records the node's status.
 func (n *life) set(s Status) {
 	old := n.record.Status
 	if s.Since = old.Since; s == old {

@@ -19,7 +19,7 @@ import (
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 
-// A State is what a node keeps, in a directory that this program alone has
+// A State is the persistent state of a node, in a directory that this program alone has
 // open. It is for one goroutine.
 type State struct {
 	dir    string
@@ -30,30 +30,29 @@ type State struct {
 	line   join.Line // of to
 }
 
-// gateway is the file about the gateway.
+// gateway is the content of the file about the gateway.
 type gateway struct {
 	Version int    `json:"version"`
 	Line    string `json:"line"`
-	Node    string `json:"node"` // the id that it is about
+	Node    string `json:"node"` // the id of the node
 	Name    string `json:"name,omitempty"`
-	Asked   string `json:"asked,omitempty"` // what it was told to be called when it was paired
-	// PairedAt is since when the machine is a node of it, and EndedAt since when
-	// it is none any more. Both are zero of one that never was.
+	Asked   string `json:"asked,omitempty"` // the name that the machine was told to ask for when it was paired
+	// PairedAt is when the machine became its node, and EndedAt when that ended. Both
+	// are zero if the machine never was its node.
 	PairedAt time.Time `json:"pairedAt,omitzero"`
 	EndedAt  time.Time `json:"endedAt,omitzero"`
 }
 
 func (g *gateway) paired() bool { return !g.PairedAt.IsZero() && g.EndedAt.IsZero() }
 
-// forget makes it one to which the machine has never belonged.
+// forget resets the fields of a pairing.
 func (g *gateway) forget() { g.Name, g.Asked, g.PairedAt, g.EndedAt = "", "", time.Time{}, time.Time{} }
 
-// stateVersion is that of the file about the gateway.
+// stateVersion is the version of the file about the gateway.
 const stateVersion = 1
 
-// Open opens a state directory, which is made if there is none, and so is the
-// machine's key. Close closes it. It is an ErrConflict if another program has it
-// open.
+// Open opens a state directory. It creates the directory and the machine's key if
+// needed. Close closes it. The error is an ErrConflict if another program has it open.
 func Open(dir string, log *slog.Logger) (_ *State, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func Open(dir string, log *slog.Logger) (_ *State, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if err := s.take(); err != nil {
+	if err := s.lockDir(); err != nil {
 		return nil, err
 	}
 	if err := s.loadKey(); err != nil {
@@ -76,8 +75,8 @@ func Open(dir string, log *slog.Logger) (_ *State, err error) {
 	return s, s.loadGateway(log)
 }
 
-// take locks the directory.
-func (s *State) take() error {
+// lockDir locks the directory.
+func (s *State) lockDir() error {
 	var err error
 	if s.lock, err = os.OpenFile(s.path(lockFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "use a state directory that can be written", "cannot lock the node's state directory: %w", err)
@@ -96,7 +95,7 @@ func (s *State) take() error {
 		"%s is the node of the state directory %s", who, s.dir)
 }
 
-// Close lets go of the directory.
+// Close releases the directory.
 func (s *State) Close() error {
 	if s.key != nil {
 		s.key.Wipe()
@@ -109,24 +108,24 @@ func (s *State) Close() error {
 
 func (s *State) path(name string) string { return filepath.Join(s.dir, name) }
 
-// Key is the machine's public key, and ID the node that it is, or would be.
+// Key returns the machine's public key.
 func (s *State) Key() string { return s.public }
 
-// ID is the id of the node.
+// ID returns the id of the node that the machine is, or would be.
 func (s *State) ID() string { return pairing.ID(s.public) }
 
-// Name is what the gateway called the machine when it was a node last; empty if
-// it never was.
+// Name returns the name that the gateway gave the machine last; empty if it was never a
+// node.
 func (s *State) Name() string { return s.to.Name }
 
-// Line says where the gateway is.
+// Line returns the line of the gateway.
 func (s *State) Line() join.Line { return s.line }
 
-// Paired reports whether the machine was a node when it was asked last.
+// Paired reports whether the machine was a node at the last answer.
 func (s *State) Paired() bool { return s.to.paired() }
 
-// TakesToken reports whether a setup token would be used: the machine was never a
-// node of the gateway. One that was revoked has to be approved.
+// TakesToken reports whether a setup token would be used: only if the machine was never
+// a node of the gateway. A revoked machine has to be approved.
 func (s *State) TakesToken() bool { return s.to.PairedAt.IsZero() }
 
 // loadKey reads the key, or makes one.
@@ -147,7 +146,7 @@ func (s *State) loadKey() error {
 	}
 	s.key, s.public, err = parseSeed(data)
 	if err != nil {
-		// The library's words, which have nothing of the seed.
+		// The library's text has no part of the seed.
 		return corral.Errorf(corral.ErrDenied, hint, "%s is not the key of a node: %w", path, err)
 	}
 	return nil
@@ -169,7 +168,7 @@ func newSeed() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key.Seed() // which shares its memory, so that it is not wiped
+	return key.Seed() // it shares the key's memory, so the key is not wiped
 }
 
 func hintOr(err error, otherwise string) string {
@@ -179,7 +178,7 @@ func hintOr(err error, otherwise string) string {
 	return otherwise
 }
 
-// loadGateway reads what is known of the gateway.
+// loadGateway reads the file about the gateway.
 func (s *State) loadGateway(log *slog.Logger) error {
 	path := s.path(gatewayFile)
 	data, err := readPrivate(path)
@@ -212,13 +211,13 @@ func parseGateway(data []byte) (gateway, join.Line, error) {
 	}
 	line, err := join.ParseLine(g.Line)
 	if err != nil {
-		return gateway{}, join.Line{}, errors.New(err.Error()) // the hint is about what people type
+		return gateway{}, join.Line{}, errors.New(err.Error()) // without the hint, which is for typed lines
 	}
 	return g, line, nil
 }
 
-// Use chooses the gateway by its line; an empty one is the gateway of before.
-// While the machine is a node of one, a line with another gateway's key is an
+// Use chooses the gateway by its line; an empty line is the gateway of before. While
+// the machine is a node of one gateway, a line with another gateway's key is an
 // ErrConflict, unless repair is set. Nothing is written before the machine asks.
 func (s *State) Use(line string, repair bool) error {
 	if line == "" {
@@ -245,7 +244,7 @@ func (s *State) Use(line string, repair bool) error {
 	return nil
 }
 
-// called is how people call the node.
+// called returns the node's name for people.
 func (s *State) called() string {
 	if s.to.Name != "" {
 		return s.to.Name
@@ -253,8 +252,8 @@ func (s *State) called() string {
 	return s.ID()
 }
 
-// paired writes that the machine is a node, and what the gateway calls it, which
-// asked to be called otherwise perhaps.
+// paired records that the machine is a node, with the name from the gateway and the
+// name that it asked for.
 func (s *State) paired(name, asked string) error {
 	if s.Paired() && s.to.Name == name {
 		return nil
@@ -266,7 +265,7 @@ func (s *State) paired(name, asked string) error {
 	return s.save()
 }
 
-// ended writes that it is none any more.
+// ended records that the machine is no node any more.
 func (s *State) ended() error {
 	s.to.EndedAt = now()
 	return s.save()
@@ -274,7 +273,7 @@ func (s *State) ended() error {
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Second) }
 
-// save writes which gateway it is.
+// save writes the file about the gateway.
 func (s *State) save() error {
 	s.to.Version, s.to.Node = stateVersion, s.ID()
 	if err := writeJSON(s.path(gatewayFile), s.to, true); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/corral-exec/corral/internal/state/filelock"
 )
 
-// A Phase is how far a node is.
+// A Phase is the progress of a node.
 type Phase string
 
 // The phases of a node.
@@ -22,14 +22,14 @@ const (
 	Serving    Phase = "serving"    // it is a node, and connected
 )
 
-// A Status is how a node is.
+// A Status is the current status of a node.
 type Status struct {
 	Phase Phase     `json:"phase"`
 	Since time.Time `json:"since"`
-	// Code is to be compared with what the gateway shows, while it waits.
+	// Code is for comparison with the code at the gateway, while the node waits.
 	Code      string    `json:"code,omitempty"`
 	ExpiresAt time.Time `json:"expiresAt,omitzero"` // of the request, by the gateway's clock; the node asks again by itself
-	// Error is what keeps it from being further, and Hint what to do about it.
+	// Error says why the node is not in a further phase, and Hint what to do about it.
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
 }
@@ -49,13 +49,13 @@ func (s Status) String() string {
 	return cmp.Or(string(s.Phase), "starting")
 }
 
-// A Setup is by what a program decides on commands.
+// A Setup says where a program's policy comes from.
 type Setup struct {
-	Config  string `json:"config,omitempty"`  // the file of its configuration; empty: it has none
-	Sandbox string `json:"sandbox,omitempty"` // what it was told, whatever the configuration says
+	Config  string `json:"config,omitempty"`  // the configuration file; empty: none
+	Sandbox string `json:"sandbox,omitempty"` // the program's flag, which overrides the configuration
 }
 
-// A Record is what a running program says of itself.
+// A Record is a running program's description of itself.
 type Record struct {
 	PID       int       `json:"pid"`
 	Version   string    `json:"version"` // of Corral
@@ -64,27 +64,26 @@ type Record struct {
 	Status
 }
 
-// A Report is what a state directory says of its node.
+// A Report is the status of the node of a state directory.
 type Report struct {
 	Running bool `json:"running"`
 	Ready   bool `json:"ready"` // it takes commands
 
-	// Node is its id, and Name what the gateway calls it. Both are empty of a
-	// machine that has never asked.
+	// Node is its id, and Name the gateway's name for it. Both are empty if the machine
+	// has never asked.
 	Node     string    `json:"node,omitempty"`
 	Name     string    `json:"name,omitempty"`
-	Asked    string    `json:"asked,omitempty"`   // what it was told to be called when it was paired
+	Asked    string    `json:"asked,omitempty"`   // the name that it was told to ask for when it was paired
 	Key      string    `json:"key,omitempty"`     // the public one, if the machine has one
 	Gateway  string    `json:"gateway,omitempty"` // as a line
-	Paired   bool      `json:"paired"`            // when it was asked last
+	Paired   bool      `json:"paired"`            // at the last answer
 	PairedAt time.Time `json:"pairedAt,omitzero"`
-	EndedAt  time.Time `json:"endedAt,omitzero"` // since when it is no node any more
+	EndedAt  time.Time `json:"endedAt,omitzero"` // when it stopped being a node
 
 	Process *Record `json:"process,omitempty"` // if it runs
 }
 
-// Look says how the node of a state directory is. That there is none is an
-// answer.
+// Look returns the status of the node of a state directory. A missing node is no error.
 func Look(dir string) (Report, error) {
 	var g gateway
 	if _, err := readJSON(filepath.Join(dir, gatewayFile), &g); err != nil {
@@ -105,7 +104,7 @@ func Look(dir string) (Report, error) {
 	return r, nil
 }
 
-// lookAtKey is the public key of a state directory; empty if there is none.
+// lookAtKey returns the public key of a state directory; empty if there is none.
 func lookAtKey(dir string) (string, error) {
 	data, err := readPrivate(filepath.Join(dir, keyFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -17,27 +17,26 @@ import (
 )
 
 const (
-	// BucketName is what the bucket is called at the message server.
+	// BucketName is the name of the bucket at the message server.
 	BucketName = "corral_nodes"
 
 	headPrefix = "head." // and the number of the text
 	allHeads   = headPrefix + "*"
 
-	// keptHeads is how many of the last texts stay for those who read one. At
-	// least one has to: by it a gateway that writes in the place of a text long
-	// gone learns of it.
+	// keptHeads is the number of recent texts that stay, for readers. At least one has
+	// to: it lets a gateway notice that it wrote under the number of a purged text.
 	keptHeads = 16
 	readTries = 5
 )
 
-// BucketConfig is that of a Bucket. Conn and Key are required.
+// BucketConfig configures a Bucket. Conn and Key are required.
 type BucketConfig struct {
 	// Conn may use JetStream. The caller closes it, after the Registry.
 	Conn *nats.Conn
-	// Key signs what is kept: the gateways' key, the same for all of them.
+	// Key signs the entries: the gateways' key, the same for all of them.
 	Key nkeys.KeyPair
-	// Replicas is how many servers keep it, if the bucket has to be made. 0: three
-	// of a cluster, or the one server there is.
+	// Replicas is the number of servers that keep it, if the bucket has to be created.
+	// 0: three in a cluster, else one.
 	Replicas int
 	Log      *slog.Logger
 }
@@ -49,14 +48,14 @@ type Bucket struct {
 	most time.Duration // bounds every patience, for tests
 	tell <-chan struct{}
 
-	// What was read or written last; for one call at a time.
+	// The text that was read or written last; for one call at a time.
 	number   uint64            // of the text; 0: there is none
 	sum      [sha256.Size]byte // of the text
 	revision uint64            // of its entry
 	large    bool              // it is in parts
 }
 
-// OpenBucket opens the bucket, or makes it if there is none.
+// OpenBucket opens the bucket, and creates it if needed.
 func OpenBucket(ctx context.Context, cfg BucketConfig) (*Bucket, error) {
 	kv, err := natskv.Open(ctx, natskv.Config{
 		Conn: cfg.Conn, Name: BucketName, Holds: "the registry of nodes", Key: cfg.Key, MaxText: maxFile, Replicas: cfg.Replicas, Log: cfg.Log,
@@ -77,7 +76,7 @@ func (b *Bucket) read(patience time.Duration) (*state, error) {
 	defer cancel()
 	for n := 1; ; n++ {
 		st, err := b.readOnce(ctx)
-		// The parts of a text go when it is replaced.
+		// The parts of a text are purged when it is replaced.
 		if !natskv.Replaced(err) || n >= readTries {
 			return st, err
 		}
@@ -134,9 +133,9 @@ func (b *Bucket) write(st *state, patience time.Duration) error {
 	if err != nil {
 		return err
 	}
-	// If others have written so much meanwhile that they purged a text with that
-	// number, it could be made once more: then there is another one in between. And
-	// what it follows has to be there.
+	// If other gateways have written so much meanwhile that a text with this number was
+	// purged, this write could make it a second time. Then another text lies between it
+	// and its predecessor. And the predecessor has to exist.
 	is, err := b.follows(ctx, b.revision, revision)
 	if err == nil && !is && b.moved(ctx) {
 		is, err = b.follows(ctx, b.revision, revision)
@@ -158,24 +157,23 @@ func (b *Bucket) write(st *state, patience time.Duration) error {
 	return nil
 }
 
-// moved reports whether the text that was read or written last is at another
-// revision now, which it takes note of. A server of a cluster that begins to lead
-// may have counted otherwise than the one that did: NATS 2.9 was seen to. So by its
-// revision alone no text is known.
+// moved reports whether the last text has another revision now, and stores that
+// revision. When another server of a cluster becomes the leader, it may have counted
+// differently; this was seen with NATS 2.9. So a revision alone identifies no text.
 func (b *Bucket) moved(ctx context.Context) bool {
 	if b.number == 0 {
 		return false
 	}
 	e, err := b.kv.Last(ctx, headPrefix+strconv.FormatUint(b.number, 10))
 	if err != nil || e.Err != nil || e.Revision == b.revision || sha256.Sum256(e.Text) != b.sum {
-		return false // whatever is wrong, it is for who reads
+		return false // the next read reports the fault
 	}
 	b.revision = e.Revision
 	return true
 }
 
-// follows reports whether a text is the one after another, which is there; 0: after
-// none.
+// follows reports whether the text at revision next directly follows the existing one
+// at revision last; last 0: it follows none.
 func (b *Bucket) follows(ctx context.Context, last, next uint64) (bool, error) {
 	for _, want := range []struct{ after, revision uint64 }{{last - 1, last}, {last, next}} {
 		if want.revision == 0 {

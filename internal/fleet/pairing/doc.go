@@ -1,60 +1,58 @@
-// Package pairing knows who is a node: which keys were approved, which ask to
-// be, and which setup tokens stand for an approval. It is state alone: packages
-// that speak with nodes ask it ([Registry.Authorize]) and tell it what came in
-// ([Registry.Ask], [Registry.Redeem], [Registry.Seen]); operators answer
+// Package pairing keeps the list of nodes: the approved keys, the keys that ask to be
+// approved, and the setup tokens that stand for an approval. It only keeps state.
+// Packages that speak with nodes query it ([Registry.Authorize]) and report messages to
+// it ([Registry.Ask], [Registry.Redeem], [Registry.Seen]); operators answer
 // ([Registry.Approve], [Registry.Reject], [Registry.Revoke]).
 //
 // # Nodes
 //
-// A node is a key: the public half of an nkey for users, with which it signs the
-// nonce of every connection. Its id is derived from the key ([ID]) and never
-// changes: 20 characters of 0-9 and a-z without i, l, o and u. Its name is for
-// people. The node suggests one; it is made into 1 to 63 of the characters a-z,
-// 0-9, '.', '_' and '-', and told apart from others by a number at its end. No
-// name looks like an address, like an id, or like the beginning of another
-// node's id, since nodes are chosen by any of these. A revoked node has no claim
-// to its name.
+// A node is a key: the public half of an nkey for users. With it the node signs the
+// nonce of every connection. Its id is derived from the key ([ID]) and never changes:
+// 20 characters of 0-9 and a-z without i, l, o and u. Its name is for people. The node
+// suggests one. The gateway reduces it to 1 to 63 of the characters a-z, 0-9, '.', '_'
+// and '-', and makes it unique with a number at its end. No name looks like an address,
+// an id, or the beginning of another node's id, since people choose nodes by any of
+// these. A revoked node has no claim to its name.
 //
 // A key that was paired before is the same node, however often it asks. A new key is
-// another node, whatever it calls itself: it has to be approved, and its request says
-// which node has the name it wants ([Request].SameName).
+// another node, whatever name it has: it has to be approved, and its request says which
+// node already has the wanted name ([Request].SameName).
 //
-// Addresses of a node are those that the gateway saw it at. What a node says of
-// its addresses is shown to who approves it, and used for nothing.
+// Addresses of a node are the ones that the gateway saw. The addresses that a node
+// claims are shown to the approver, and not used otherwise.
 //
 // # Requests
 //
-// A key asks, and waits for at most [RequestLimit] to be answered; asking again
-// begins that time anew. The first answer counts. A rejected key is told so for
-// as long, and then may ask again. At most 256 keys wait at a time, and 8 from
-// one address (of IPv6, from one /64). Requests are kept in memory alone, so that
-// who is not approved writes nothing to disk: a node asks again when it connects
-// to the next life of a gateway.
+// A key asks, and waits for an answer for at most [RequestLimit]; asking again begins
+// that time anew. The first answer counts. A rejected key gets the rejection for the
+// same time, and may ask again after that. At most 256 keys wait at a time, and 8 from
+// one address (with IPv6, from one /64). Requests are kept in memory alone, so a
+// machine that is not approved writes nothing to disk. A node asks again when it
+// connects to the next life of a gateway.
 //
-// Both sides show the same [Code], which is derived from the key of the node and that
-// of the gateway. The operator who approves compares the two: a message server in
-// between that replaces either key by its own makes another code. The code has 40
-// bits, and each guess takes some milliseconds of work. That is enough only if the
-// node got the gateway's key from elsewhere than that server, with its address or by
-// hand: with both keys free, two that match are found within hours.
+// Both sides show the same [Code], which is derived from the keys of the node and of
+// the gateway. The operator compares the two before approving. A message server in
+// between that replaces a key by its own makes another code. The code has 40 bits, and
+// each guess takes some milliseconds of work. That is enough only if the node got the
+// gateway's key on another way than through that server, with its address or by hand:
+// an attacker who can choose both keys finds two matching codes within hours.
 //
 // # Setup tokens
 //
 // A token ([Registry.NewToken]) is an approval in advance: a machine that has it is
-// paired, once or as many times as the token says, until it expires. The node sends a
-// [Proof], an HMAC-SHA-256 over its own key and the gateway's. An attacker who reads
-// or replays that can pair nothing but that very key. Only the SHA-256 of the token is
-// kept, which is the key of the HMAC: a user who can read the file could use a token,
-// but not tell what it is. A node is paired and a use of the token taken in one write.
-// A key that was revoked cannot use a token; it has to be approved.
+// paired, as often as the token allows, until it expires. The node sends a [Proof], an
+// HMAC-SHA-256 over its own key and the gateway's. An attacker who reads or replays the
+// proof can pair nothing but that very key. The registry keeps only the SHA-256 of the
+// token, which is the key of the HMAC. A user who can read the file could use a token,
+// but not find out its text. Pairing the node and counting the use of the token are one
+// write. A revoked key cannot use a token; it has to be approved.
 //
 // # Files
 //
-// The directory has nodes.jsonl and nodes.lock, both 0600. The lock is that of
-// the one [Registry] that may have the directory open. The other file is written
-// anew with each change, to another name, and put into its place in one step:
-// after a kill at any moment it is the one from before or the one from after.
-// Each line is
+// The directory has nodes.jsonl and nodes.lock, both 0600. The lock ensures that only
+// one [Registry] has the directory open. Each change writes nodes.jsonl anew, under
+// another name, and renames it in one step: after a kill at any moment it is the old
+// file or the new one. Each line is
 //
 //	{"crc32c":"1b2c3d4e","entry":{...}}
 //
@@ -67,43 +65,41 @@
 //
 // # Several gateways
 //
-// Gateways that share a message server share a registry as well: a [Bucket], in which
-// the text of the file is an entry of package natskv: that of the Nth change is
-// head.N. A gateway that changes something makes the next entry; if another gateway
-// has made it, it repeats its change on that one. Every gateway watches. So an approval
-// at one makes a node at all, the first answer counts, a rejection is one everywhere,
-// a use of a token is taken once, and a revocation counts at once where it is made and
-// elsewhere when it is heard, some milliseconds later. A gateway that cannot reach the
-// bucket goes by what it knew: nodes stay nodes, and nothing can be approved. A
+// Gateways that share a message server also share a registry: a [Bucket], in which the
+// text of the file is an entry of package natskv. The text of the Nth change is head.N.
+// A gateway that changes something makes the next entry. If another gateway made it
+// first, the gateway repeats its change on that entry. Every gateway watches. So an
+// approval at one gateway makes a node at all, the first answer counts, a rejection is
+// valid everywhere, and a use of a token is counted once. A revocation counts at once
+// where it is made, and elsewhere some milliseconds later. A gateway that cannot reach
+// the bucket uses its last state: nodes stay nodes, and nothing can be approved. A
 // revocation that cannot be written counts where it was made, and is written later.
 // While the servers elect a leader a change waits, for up to 15 s. Requests are in the
-// memory of each gateway, which all hear what machines ask.
+// memory of each gateway; all gateways receive the asks of machines.
 //
-// A gateway that starts reads the registry from the server that leads before it does
-// anything, so that it takes no node for unknown that another has approved.
+// A gateway that starts first reads the registry from the leading server. So it knows
+// every node that another gateway has approved.
 //
-// All gateways have the same key (gateway.seed, which an operator copies from one
-// to the other, and which no message server ever has): they are one gateway to
-// nodes, with one line to join, one code to compare, and one key that signs
-// commands. With keys of their own each would have as much power over every node,
-// and every node would have to be told of each by some other that it believes; all
-// that would be gained is that one gateway could be shut out without pairing the
-// nodes anew. What tells the gateways apart is the life of each, to which nodes
-// answer.
+// All gateways have the same key (gateway.seed, which an operator copies from one to
+// the other, and which no message server ever has). To nodes they are one gateway, with
+// one line to join, one code to compare, and one key that signs commands. With keys of
+// their own each would have as much power over every node, and something that nodes
+// trust would have to tell them about each gateway. The only gain would be that one
+// gateway could be shut out without pairing the nodes anew. Nodes distinguish the
+// gateways by the life to which they answer.
 //
-// The message server is not trusted with the registry either. What is kept is
-// signed with the gateways' key, and counted: who can write there can withhold it,
-// but can neither make a node nor have a gateway take what it has seen replaced.
-// It can show an old list to a gateway that starts. The last 16 texts are kept: a
-// gateway that has slept for longer than it took to write them would otherwise make
-// one anew in a place that is long past. See package natskv for what the servers have
-// to be.
+// The message server is not trusted with the registry either. Entries are signed with
+// the gateways' key, and numbered. An attacker who can write there can withhold them,
+// but can neither make a node nor make a gateway go back to an older list. It can show
+// an old list to a gateway that starts. The last 16 texts are kept: otherwise a gateway
+// that slept for a long time could make an entry again under a number that was purged.
+// See package natskv for the requirements on the servers.
 //
 // # When it counts
 //
 // [Registry.Authorize] takes no lock and reads no file. Approval counts when it
 // is on disk; revocation counts at once, and is an error until it is on disk.
 //
-// What this package does not do: messages (package fabric), connections (package
-// broker, which is told of changes by [Options].Changed) and presence.
+// This package does not do messages (package fabric), connections (package broker,
+// which [Options].Changed informs of changes) or presence.
 package pairing

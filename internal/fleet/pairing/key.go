@@ -26,16 +26,16 @@ const (
 	secretLength  = 26 // 130 bits
 )
 
-// codeRounds is what makes a Code slow to guess: some milliseconds.
+// codeRounds makes guessing a Code slow: some milliseconds each.
 const codeRounds = 1 << 14
 
-// readable has no characters that are taken for others.
+// readable leaves out characters that people mistake for others.
 const readable = "0123456789abcdefghjkmnpqrstvwxyz"
 
 var readable32 = base32.NewEncoding(readable).WithPadding(base32.NoPadding)
 
-// ValidateKey reports whether key is the public key of a node: an nkey for
-// users, as it is written.
+// ValidateKey reports whether key is the public key of a node: an nkey for users, in
+// its only spelling.
 func ValidateKey(key string) error {
 	if !written(key) || !nkeys.IsValidPublicUserKey(key) {
 		return corral.Errorf(corral.ErrInvalid, "use the public key of an nkey for users: U and 55 characters", "%s is no key of a node", quote(key))
@@ -43,8 +43,8 @@ func ValidateKey(key string) error {
 	return nil
 }
 
-// written reports whether key is written as keys are. A decoder of base32 looks
-// past line ends, and one key must not have two spellings.
+// written reports whether key has the spelling of keys: the base32 decoder ignores line
+// ends.
 func written(key string) bool {
 	return len(key) == keyLength && !strings.ContainsFunc(key, func(r rune) bool {
 		return (r < 'A' || r > 'Z') && (r < '2' || r > '7')
@@ -64,8 +64,8 @@ func onlyReadable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune(readable, r) })
 }
 
-// Code is what people compare to know that the gateway and the node mean each
-// other: two groups of four characters, as "7k2m-x0qd". It takes milliseconds.
+// Code is the code that people compare to verify that gateway and node have each
+// other's key: two groups of four characters, as "7k2m-x0qd". It takes milliseconds.
 func Code(nodeKey, gatewayKey string) string {
 	sum, err := pbkdf2.Key(sha256.New, nodeKey+"\n"+gatewayKey, []byte("corral pairing code"), codeRounds, 5)
 	if err != nil {
@@ -75,9 +75,8 @@ func Code(nodeKey, gatewayKey string) string {
 	return code[:4] + "-" + code[4:]
 }
 
-// SameCode reports whether two codes are the same, however people write them:
-// in capitals, without the hyphen, with o for 0. The time it takes does not tell
-// where they differ.
+// SameCode reports whether two codes are the same, however people write them: in
+// capitals, without the hyphen, with o for 0. It compares in constant time.
 func SameCode(a, b string) bool {
 	x, y := plainCode(a), plainCode(b)
 	return len(x) == codeLength && subtle.ConstantTimeCompare([]byte(x), []byte(y)) == 1
@@ -92,7 +91,7 @@ func plainCode(s string) string {
 	return spelled.Replace(strings.ToLower(s))
 }
 
-// A setup token is its id, which is not secret, and a secret.
+// A setup token consists of an id, which is not secret, and a secret.
 const tokenPrefix = "corral-"
 
 func newSecret() (token, id string) {
@@ -106,15 +105,15 @@ func random(n int) string {
 	return readable32.EncodeToString(b)[:n]
 }
 
-// tokenHash is what is kept of a token.
+// tokenHash is the stored form of a token.
 func tokenHash(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
 
-// Proof is what a node that has a setup token sends in its place.
+// Proof is sent by a node in place of its setup token.
 func Proof(token, nodeKey, gatewayKey string) (string, error) {
 	rest, ok := strings.CutPrefix(token, tokenPrefix)
 	id, secret, _ := strings.Cut(rest, "-")
 	if !ok || len(id) != tokenIDLength || len(secret) != secretLength || !onlyReadable(id+secret) {
-		// The token is not part of the error: it may be right but for a letter.
+		// The error leaves out the token: it may have just one letter wrong.
 		return "", corral.Errorf(corral.ErrInvalid, "copy all of it: corral-, 8 characters, a hyphen and 26 more", "the setup token is not written as one")
 	}
 	if err := ValidateKey(nodeKey); err != nil {
@@ -140,7 +139,7 @@ func proofMAC(hash [sha256.Size]byte, nodeKey, gatewayKey string) []byte {
 	return mac.Sum(nil)
 }
 
-// parseProof returns the id of the token that a proof is about.
+// parseProof returns the id of the proof's token.
 func parseProof(proof string) (id string, mac []byte, ok bool) {
 	id, text, ok := strings.Cut(proof, ".")
 	if !ok || len(id) != tokenIDLength || len(text) != base64.RawURLEncoding.EncodedLen(sha256.Size) {
@@ -150,7 +149,7 @@ func parseProof(proof string) (id string, mac []byte, ok bool) {
 	return id, mac, err == nil && len(mac) == sha256.Size
 }
 
-// proves reports whether a proof is one of the token with that hash in hex.
+// proves reports whether a proof was made with the token that has that hash, in hex.
 func proves(mac []byte, hash, nodeKey, gatewayKey string) bool {
 	b, err := hex.DecodeString(hash)
 	if err != nil || len(b) != sha256.Size {
@@ -159,7 +158,7 @@ func proves(mac []byte, hash, nodeKey, gatewayKey string) bool {
 	return hmac.Equal(mac, proofMAC([sha256.Size]byte(b), nodeKey, gatewayKey))
 }
 
-// quote is the beginning of s for an error.
+// quote quotes the beginning of s for an error.
 func quote(s string) string {
 	const most = 80
 	if len(s) > most {

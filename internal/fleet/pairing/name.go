@@ -13,7 +13,7 @@ const (
 	defaultName = "node"
 )
 
-// suggested makes a name of whatever a node calls itself.
+// suggested makes a valid name of a node's name for itself.
 func suggested(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(s) {
@@ -36,7 +36,7 @@ func nameRune(r rune) bool {
 	return 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '.' || r == '_' || r == '-'
 }
 
-// confusing reports whether a name could be meant as something else.
+// confusing reports whether a name could be mistaken for an address or an id.
 func confusing(name string) bool {
 	_, err := netip.ParseAddr(name)
 	return err == nil || isID(name)
@@ -53,8 +53,8 @@ func validateName(name string) error {
 	return nil
 }
 
-// holder returns the id of the other node that keeps the node with the id self from
-// having a name; empty if there is none.
+// holder returns the id of another node that prevents the node self from having a name;
+// empty if there is none.
 func (s *state) holder(name, self string) string {
 	for id, n := range s.nodes {
 		if id != self && n.active() && (n.Name == name || strings.HasPrefix(id, name)) {
@@ -64,7 +64,7 @@ func (s *state) holder(name, self string) string {
 	return ""
 }
 
-// unique makes a name that the node with the id self can have.
+// unique makes a name that is free for the node self.
 func (s *state) unique(name, self string) string {
 	unique := name
 	for i := 2; s.holder(unique, self) != ""; i++ {

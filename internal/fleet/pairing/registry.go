@@ -15,39 +15,37 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// writeDelay is how long what is merely good to know may be in memory alone, and
-// how soon a write that failed is tried again.
+// writeDelay bounds how long unimportant changes are in memory alone, and is the delay
+// before a failed write is tried again.
 const writeDelay = 5 * time.Second
 
-// How long a storage is waited for: while a caller waits for what was decided
-// (message servers take seconds to elect a leader); and while none does, though one
-// may wait for the registry.
+// How long to wait for a storage: with a caller who waits for a decision (message
+// servers take seconds to elect a leader), and without one, though a caller may wait
+// for the registry's lock.
 const (
 	patient = 15 * time.Second
 	brief   = 2 * time.Second
 )
 
-// Options are those of a Registry. GatewayKey, and one of Dir and Bucket, are
-// required.
+// Options configure a Registry. GatewayKey, and one of Dir and Bucket, are required.
 type Options struct {
-	Dir        string  // where the nodes are kept; for one Registry at a time
-	Bucket     *Bucket // where they are kept instead, for several gateways; the Registry closes it
+	Dir        string  // directory of the nodes; for one Registry at a time
+	Bucket     *Bucket // keeps them instead, for several gateways; the Registry closes it
 	GatewayKey string  // the public nkey that the gateway signs with
-	// Changed is called with each change once it counts, one after the other. It
-	// must not block, nor call what changes the registry or lists requests.
+	// Changed is called with each change once it counts, one after the other. It must
+	// not block, change the registry or list requests.
 	Changed func(Change)
 	Log     *slog.Logger // nil: none
 
-	// For tests: to write without waiting for the disk, and codes that take no
-	// time.
+	// For tests: write without waiting for the disk, and make codes in no time.
 	unsynced bool
 	code     func(nodeKey, gatewayKey string) string
 }
 
-// An Event is what happened to a key.
+// An Event is a kind of change of a key.
 type Event string
 
-// What happens to a key.
+// The events.
 const (
 	EventAsked     Event = "asked"
 	EventRejected  Event = "rejected"
@@ -58,9 +56,8 @@ const (
 	EventForgotten Event = "forgotten"
 )
 
-// A Change says what happened to a key. After EventPaired and EventRevoked
-// connections with that key have to be made anew, so that they may do what they
-// may now.
+// A Change is an event of a key. After EventPaired and EventRevoked the connections of
+// that key have to be made anew, so that they get its new permissions.
 type Change struct {
 	Event   Event
 	Key     string
@@ -68,47 +65,46 @@ type Change struct {
 	Request Request // zero for all others
 }
 
-// A Registry knows who is a node. Its methods may be called at any time.
+// A Registry is the list of nodes. Its methods may be called at any time.
 type Registry struct {
 	opts  Options
 	now   atomic.Pointer[state]
 	mu    sync.Mutex // held to change anything
 	store storage    // nil once it is closed
 
-	requests map[string]*Request // by key; never changed, but replaced
-	dirty    bool                // what is in memory is not kept yet
-	unkept   map[string]edit     // what makes it so, by what it is about
+	requests map[string]*Request // by key; replaced, and never modified
+	dirty    bool                // memory has changes that are not stored
+	unkept   map[string]edit     // these changes, by subject
 	timer    *time.Timer         // to write it
 
 	end      chan struct{} // closed by Close
 	followed sync.WaitGroup
 }
 
-// A storage keeps a state. One call at a time, which may have to wait for others,
-// but not for longer than patience.
+// A storage keeps a state. Make one call at a time. A call may wait for other gateways,
+// but not longer than patience.
 type storage interface {
-	// write replaces what was read or written last. It is errStale if another
-	// gateway did meanwhile.
+	// write replaces the state that was read or written last. The error is errStale if
+	// another gateway has replaced it meanwhile.
 	write(st *state, patience time.Duration) error
-	// read returns what is kept, or nil if that is what was read or written last.
+	// read returns the stored state, or nil if it was read or written last.
 	read(patience time.Duration) (*state, error)
-	// news tells when another gateway may have written. Nil: none can.
+	// news signals that another gateway may have written. Nil: there is none.
 	news() <-chan struct{}
 	close() error
 }
 
 var errStale = errors.New("the registry of nodes was changed by another gateway")
 
-// An edit makes the next state of one. It may be made again, on another state.
+// An edit makes the next state of a state. It may be repeated on another state.
 type edit func(*state) (*state, error)
 
 func same(st *state) (*state, error) { return st, nil }
 
 var errClosed = corral.Errorf(corral.ErrUnavailable, "", "the registry of nodes is closed")
 
-// Open opens the registry in a directory. It is an ErrConflict if another one has
-// it open, and an ErrDenied or ErrUnavailable if what is there cannot be relied
-// upon.
+// Open opens the registry in a directory. It is an ErrConflict if another program has
+// it open, and an ErrDenied or ErrUnavailable if the content cannot be trusted.
 func Open(opts Options) (*Registry, error) {
 	if err := validateGateway(opts.GatewayKey); err != nil {
 		return nil, err
@@ -148,8 +144,8 @@ func openStorage(opts Options) (storage, *state, error) {
 	return store, st, nil
 }
 
-// Close writes what is not written, and lets another Registry have the directory. A
-// closed Registry has no nodes.
+// Close writes pending changes and releases the directory. A closed Registry has no
+// nodes.
 func (r *Registry) Close() error {
 	r.mu.Lock()
 	if r.store == nil {
@@ -172,8 +168,8 @@ func (r *Registry) Close() error {
 	return err
 }
 
-// Authorize says which node has a key. It takes no lock. A nil Registry, which is
-// what Open returns with an error, knows no node.
+// Authorize returns the node of a key. It takes no lock. A nil Registry, which Open
+// returns with an error, has no nodes.
 func (r *Registry) Authorize(key string) (id string, ok bool) {
 	if r == nil {
 		return "", false
@@ -182,7 +178,7 @@ func (r *Registry) Authorize(key string) (id string, ok bool) {
 	return id, ok
 }
 
-// Nodes returns all nodes by name, those that were revoked at the end.
+// Nodes returns all nodes by name, revoked ones at the end.
 func (r *Registry) Nodes() []Node {
 	st := r.now.Load()
 	list := make([]Node, 0, len(st.nodes))
@@ -195,8 +191,8 @@ func (r *Registry) Nodes() []Node {
 	return list
 }
 
-// Node finds a node by its id, its key, its name, or the beginning of an id that
-// no other has. Of names, those of nodes that were not revoked count first.
+// Node finds a node by its id, its key, its name, or an unambiguous prefix of its id.
+// Names of active nodes come before names of revoked ones.
 func (r *Registry) Node(ref string) (Node, error) {
 	n, err := r.now.Load().find(ref)
 	if err != nil {
@@ -236,7 +232,7 @@ func (s *state) find(ref string) (*Node, error) {
 	return nil, corral.Errorf(corral.ErrNotFound, "see which there are: corral nodes ls --all", "no node answers to %s", quote(ref))
 }
 
-// Rename gives a node another name. One that another node has, or that is the
+// Rename gives a node another name. A name that another node has, or that is the
 // beginning of another's id, is an ErrConflict.
 func (r *Registry) Rename(ref, name string) (Node, error) {
 	if err := validateName(name); err != nil {
@@ -248,8 +244,7 @@ func (r *Registry) Rename(ref, name string) (Node, error) {
 	})
 }
 
-// Relabel sets labels of a node, and removes those that are nil. Those that are
-// not named stay.
+// Relabel sets labels of a node, and removes those that are nil. Other labels stay.
 func (r *Registry) Relabel(ref string, labels map[string]*string) (Node, error) {
 	return r.change(ref, EventRelabeled, func(_ *state, n *Node) error {
 		if n.Labels == nil {
@@ -263,13 +258,13 @@ func (r *Registry) Relabel(ref string, labels map[string]*string) (Node, error) 
 			}
 		}
 		if len(n.Labels) == 0 {
-			n.Labels = nil // as it is read again
+			n.Labels = nil // the form in which it is read again
 		}
 		return validateLabels(n.Labels)
 	})
 }
 
-// free reports why a node cannot have a name.
+// free returns an error if a node cannot have a name.
 func (s *state) free(name, self string) error {
 	if id := s.holder(name, self); id != "" {
 		return corral.Errorf(corral.ErrConflict, "choose another name, or rename or revoke that node", "the name %s is taken, or is the beginning of an id: node %s (%s)", name, id, s.nodes[id].Name)
@@ -277,8 +272,8 @@ func (s *state) free(name, self string) error {
 	return nil
 }
 
-// change changes a node, on disk before in memory. What edits it may be called
-// again, with another node.
+// change changes a node, on disk before in memory. It may call edit again, with another
+// node.
 func (r *Registry) change(ref string, event Event, edit func(*state, *Node) error) (Node, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -304,7 +299,7 @@ func (r *Registry) change(ref string, event Event, edit func(*state, *Node) erro
 	return n.clone(), nil
 }
 
-// with is the state with a node added or replaced.
+// with returns the state with a node added or replaced.
 func (s *state) with(n Node) *state {
 	next := s.clone()
 	c := n.clone()
@@ -312,10 +307,9 @@ func (s *state) with(n Node) *state {
 	return next
 }
 
-// Revoke ends that a key is a node, at once. With an error that is an
-// ErrUnavailable it has ended too, but may be a node again to the next Registry,
-// and still be one to other gateways, unless it could be written by then. To
-// revoke again changes nothing.
+// Revoke makes a key no node any more, at once. After an ErrUnavailable the revocation
+// counts here too, but it is not written yet. Until then other gateways still know the
+// node, and the next Registry would, too. To revoke again changes nothing.
 func (r *Registry) Revoke(ref, by string) (Node, error) {
 	if err := validateWho(by); err != nil {
 		return Node{}, err
@@ -340,7 +334,8 @@ func (r *Registry) Revoke(ref, by string) (Node, error) {
 	n := old.clone()
 	n.RevokedAt, n.RevokedBy = wall(time.Now()), by
 	r.unkept["revoke "+n.ID] = func(st *state) (*state, error) {
-		// One that was paired anew meanwhile, by a gateway that knew less, goes too.
+		// A node that a gateway without this revocation paired anew meanwhile is
+		// revoked, too.
 		if now := st.nodes[n.ID]; now != nil && now.active() {
 			revoked := now.clone()
 			revoked.RevokedAt, revoked.RevokedBy = n.RevokedAt, n.RevokedBy
@@ -356,7 +351,7 @@ func (r *Registry) Revoke(ref, by string) (Node, error) {
 	return n.clone(), nil
 }
 
-// Forget removes a node that was revoked. Its key is unknown from then on.
+// Forget removes a revoked node. Its key is unknown from then on.
 func (r *Registry) Forget(ref string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -384,8 +379,8 @@ func (r *Registry) Forget(ref string) error {
 	return nil
 }
 
-// Seen tells where a node connected from, if that is known, and what it says of
-// itself. Who is no node is not noted.
+// Seen records the address that a node connected from, if known, and its description of
+// itself. Keys without a node are ignored.
 func (r *Registry) Seen(key string, from netip.Addr, h Hello) error {
 	if err := h.validate(); err != nil {
 		return err
@@ -406,7 +401,7 @@ func (r *Registry) Seen(key string, from netip.Addr, h Hello) error {
 		return st, nil
 	}
 	st := r.now.Load()
-	next, _ := note(st) // it has no error
+	next, _ := note(st) // note returns no error
 	if next == st {
 		return nil
 	}
@@ -416,7 +411,7 @@ func (r *Registry) Seen(key string, from netip.Addr, h Hello) error {
 	return nil
 }
 
-// note takes over what is new, and reports whether anything is.
+// note stores new values, and reports whether there were any.
 func (n *Node) note(from netip.Addr, h Hello) (changed bool) {
 	if from.IsValid() {
 		a := from.Unmap().WithZone("").String()
@@ -432,8 +427,8 @@ func (n *Node) note(from netip.Addr, h Hello) (changed bool) {
 	return false
 }
 
-// update makes the next state what counts, once it is kept. If that fails, what
-// counted before does, and is written soon. mu is held.
+// update stores the next state and then makes it current. If that fails the old state
+// stays current, and is written soon. mu is held.
 func (r *Registry) update(step edit) error { return r.updateWithin(patient, step) }
 
 func (r *Registry) updateWithin(patience time.Duration, step edit) error {
@@ -450,7 +445,7 @@ func (r *Registry) updateWithin(patience time.Duration, step edit) error {
 			clear(r.unkept)
 			return nil
 		case !errors.Is(err, errStale):
-			r.later() // it may be kept nevertheless, and does not count
+			r.later() // it may be stored nevertheless, but does not count
 			return err
 		}
 		if err := r.reload(patience); err != nil {
@@ -460,7 +455,8 @@ func (r *Registry) updateWithin(patience time.Duration, step edit) error {
 	}
 }
 
-// reload has what others wrote count, with what is not kept yet. mu is held.
+// reload makes the state of other gateways current, with our pending changes. mu is
+// held.
 func (r *Registry) reload(patience time.Duration) error {
 	st, err := r.store.read(patience)
 	if err != nil || st == nil {
@@ -475,7 +471,7 @@ func (r *Registry) reload(patience time.Duration) error {
 	r.now.Store(st)
 	for _, c := range changes(old, st) {
 		if q := r.requests[c.Key]; q != nil && q.State == Pending && c.Event == EventPaired {
-			r.settle(q, Approved, c.Node.ApprovedBy, c.Node.Name)
+			r.recordAnswer(q, Approved, c.Node.ApprovedBy, c.Node.Name)
 		}
 		r.tell(c)
 	}
@@ -483,7 +479,7 @@ func (r *Registry) reload(patience time.Duration) error {
 	return nil
 }
 
-// changes are the differences of two states, as far as they concern connections.
+// changes returns the differences of two states that matter for connections.
 func changes(old, now *state) (list []Change) {
 	add := func(e Event, n *Node) { list = append(list, Change{Event: e, Key: n.Key, Node: n.clone()}) }
 	for id, n := range now.nodes {
@@ -504,7 +500,7 @@ func changes(old, now *state) (list []Change) {
 		if now.nodes[id] != nil {
 			continue
 		}
-		if n.active() { // by two steps, and the first was not seen
+		if n.active() { // two changes, of which only the second was seen
 			add(EventRevoked, n)
 		}
 		add(EventForgotten, n)
@@ -512,7 +508,7 @@ func changes(old, now *state) (list []Change) {
 	return list
 }
 
-// follow takes what others wrote, until the registry is closed.
+// follow applies the writes of other gateways, until the registry is closed.
 func (r *Registry) follow(news <-chan struct{}) {
 	for {
 		select {
@@ -530,7 +526,7 @@ func (r *Registry) follow(news <-chan struct{}) {
 	}
 }
 
-// later has what is in memory written soon. mu is held.
+// later schedules a write of the state in memory. mu is held.
 func (r *Registry) later() {
 	r.dirty = true
 	if r.timer == nil {
@@ -550,7 +546,7 @@ func (r *Registry) wake() {
 	}
 }
 
-// tell passes on a change. mu is held.
+// tell reports a change to Changed. mu is held.
 func (r *Registry) tell(c Change) {
 	r.opts.Log.Info("pairing", "event", c.Event, "key", c.Key, "node", c.Node.ID, "name", c.Node.Name)
 	if r.opts.Changed != nil {
@@ -558,5 +554,5 @@ func (r *Registry) tell(c Change) {
 	}
 }
 
-// wall is a time as it is written.
+// wall returns a time in its stored precision.
 func wall(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

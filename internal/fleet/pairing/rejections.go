@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// maxRejections bounds those that are kept. Of more the oldest are forgotten, and
-// their keys may ask again.
+// maxRejections bounds the stored rejections. The oldest are forgotten first, and their
+// keys may ask again.
 const maxRejections = 1024
 
-// A rejection is a key that will not be a node, whichever gateway it asks, until
-// it may ask again.
+// A rejection says that a key will not be a node, at any gateway, until it may ask
+// again.
 type rejection struct {
 	Key   string    `json:"key"`
-	Name  string    `json:"name"` // that it would have had
+	Name  string    `json:"name"` // the name that it would have had
 	By    string    `json:"by,omitempty"`
 	At    time.Time `json:"at"`
 	Until time.Time `json:"until"`
 }
 
-// check reports why it cannot be one that was written after another.
+// check returns an error if x cannot follow the entry last in a file.
 func (x *rejection) check(last string) error {
 	if err := ValidateKey(x.Key); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (x *rejection) check(last string) error {
 	return errors.Join(validateName(x.Name), validateWho(x.By))
 }
 
-// rejection is the one of a key that still counts; nil if there is none.
+// rejection returns the valid rejection of a key, or nil.
 func (s *state) rejection(key string, now time.Time) *rejection {
 	if x := s.rejected[key]; x != nil && x.Until.After(now) {
 		return x
@@ -41,7 +41,7 @@ func (s *state) rejection(key string, now time.Time) *rejection {
 	return nil
 }
 
-// reject adds a rejection, and drops those that count no more.
+// reject adds a rejection, and drops expired ones.
 func (s *state) reject(x *rejection) {
 	maps.DeleteFunc(s.rejected, func(_ string, old *rejection) bool { return !old.Until.After(x.At) })
 	for len(s.rejected) >= maxRejections {
@@ -50,8 +50,8 @@ func (s *state) reject(x *rejection) {
 	s.rejected[x.Key] = x
 }
 
-// Reject tells the key with that code, id or key that it will not be a node. If there
-// was another answer first, it is an ErrConflict that says who answered what.
+// Reject rejects the key with that code, id or key. If there was another answer first,
+// the error is an ErrConflict that names the answer and the person.
 func (r *Registry) Reject(ref, by string) error {
 	if err := validateWho(by); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (r *Registry) Reject(ref, by string) error {
 	return nil
 }
 
-// answered is the error of a request that was answered at another gateway.
+// answered returns the error for a request that another gateway has answered.
 func (s *state) answered(q *Request, now time.Time) error {
 	if n := s.nodes[q.ID]; n != nil && n.Key == q.Key && n.active() {
 		return answered(n.Name, q.ID, Approved, n.ApprovedBy, n.PairedAt)
@@ -90,14 +90,14 @@ func (s *state) answered(q *Request, now time.Time) error {
 	return nil
 }
 
-// rejected tells that a request was rejected. mu is held.
+// rejected reports that a request was rejected. mu is held.
 func (r *Registry) rejected(q *Request, x *rejection) {
-	a := r.settle(q, Rejected, x.By, x.Name)
+	a := r.recordAnswer(q, Rejected, x.By, x.Name)
 	a.AnsweredAt, a.ExpiresAt = x.At, x.Until
 	r.tell(Change{Event: EventRejected, Key: q.Key, Request: r.view(a)})
 }
 
-// hearRejections has requests be rejected that others have rejected. mu is held.
+// hearRejections applies the rejections of other gateways to requests. mu is held.
 func (r *Registry) hearRejections(old, now *state) {
 	for key, x := range now.rejected {
 		if was := old.rejected[key]; was != nil && was.At.Equal(x.At) {

@@ -12,17 +12,17 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// RequestLimit is how long there is to answer a request since the node asked the
-// last time, and how long a rejection stays.
+// RequestLimit is the time to answer a request, counted from the node's last ask, and
+// the time that a rejection stays.
 const RequestLimit = time.Hour
 
-// Bounds of the requests that are kept.
+// Bounds of the stored requests.
 const (
 	maxRequests   = 256
 	maxPerAddress = 8
 )
 
-// A State is how far a request is.
+// A State is the state of a request.
 type State string
 
 // The states of a request.
@@ -34,17 +34,17 @@ const (
 
 // A Request is a key that asks to be a node.
 type Request struct {
-	ID    string // of the node that it would be, or is
+	ID    string // of the future or existing node
 	Key   string
 	Code  string // empty for the key of a node
 	State State
 
-	Name  string // that the node gets, unless another one is given
-	Hello Hello  // what the node says of itself; its addresses are claims
-	From  string // the address that it was seen at; empty if unknown
+	Name  string // the node's name, unless the approver chooses another
+	Hello Hello  // the node's description of itself; its addresses are claims
+	From  string // the address that the gateway saw; empty if unknown
 
-	// SameName is the id of another node that the suggested name stands for: the
-	// machine may have lost its key, or another one may pretend to be it.
+	// SameName is the id of another node that has the suggested name: the machine may
+	// have lost its key, or may pretend to be that node.
 	SameName string
 	// RevokedAt is when this very key was revoked; zero if it never was.
 	RevokedAt time.Time
@@ -54,8 +54,8 @@ type Request struct {
 	AnsweredAt         time.Time
 }
 
-// Ask asks for a key to be a node, or how that went. It returns the request,
-// which is Approved for the key of a node. Too many requests are an
+// Ask asks for a key to become a node, or for the state of that request. It returns the
+// request, which is Approved for the key of a node. Too many requests are an
 // ErrUnavailable.
 func (r *Registry) Ask(key string, from netip.Addr, h Hello) (Request, error) {
 	if err := cmp.Or(ValidateKey(key), h.validate()); err != nil {
@@ -80,7 +80,7 @@ func (r *Registry) Ask(key string, from netip.Addr, h Hello) (Request, error) {
 	case old != nil && old.State == Rejected:
 		return r.view(old), nil
 	}
-	if x := st.rejection(key, now); x != nil { // at another gateway, or in an earlier life
+	if x := st.rejection(key, now); x != nil { // rejected by another gateway, or in an earlier life
 		return Request{
 			ID: ID(key), Key: key, State: Rejected, Name: x.Name, Hello: h.clone(), From: address(from),
 			AskedAt: now, ExpiresAt: x.Until, AnsweredBy: x.By, AnsweredAt: x.At,
@@ -124,8 +124,8 @@ func address(a netip.Addr) string {
 	return a.Unmap().WithZone("").String()
 }
 
-// origin is what counts as one address: a machine with an IPv6 address has all of its
-// /64.
+// origin returns the part of an address that counts as one sender: a machine with IPv6
+// has a whole /64.
 func origin(s string) string {
 	a, err := netip.ParseAddr(s)
 	if err != nil || a.Is4() {
@@ -135,7 +135,7 @@ func origin(s string) string {
 	return p.String()
 }
 
-// expire drops what is over, and the oldest approvals if they are many. mu is
+// expire drops expired requests, and the oldest approvals if there are many. mu is
 // held.
 func (r *Registry) expire(now time.Time) {
 	var approved []*Request
@@ -153,7 +153,7 @@ func (r *Registry) expire(now time.Time) {
 	}
 }
 
-// view is a request as it is shown: what it would come to now. mu is held.
+// view returns a request for display, with the name that it would get now. mu is held.
 func (r *Registry) view(q *Request) Request {
 	v := *q
 	v.Hello = q.Hello.clone()
@@ -168,8 +168,8 @@ func (r *Registry) view(q *Request) Request {
 	return v
 }
 
-// Requests returns those that are pending, and those that were answered not long
-// ago, the oldest first.
+// Requests returns the pending requests and the recently answered ones, the oldest
+// first.
 func (r *Registry) Requests() []Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,18 +184,18 @@ func (r *Registry) Requests() []Request {
 	return list
 }
 
-// An Approval is how a key becomes a node.
+// An Approval has the settings of an approved node.
 type Approval struct {
 	By string
-	// Name that the node gets. Give the one that was shown to who approves: what
-	// the node suggests may have changed since. Empty: that of the request.
+	// Name is the node's name. Pass the name that the approver saw: the node's
+	// suggestion may have changed since. Empty: the request's name.
 	Name   string
 	Labels map[string]string
 }
 
-// Approve makes a node of the key with that code, id or key. If there was another
-// answer first, it is an ErrConflict that says who answered what. The same answer of
-// the same person, who was perhaps not told that it counts, returns the node.
+// Approve makes the key with that code, id or key a node. If there was another answer
+// first, the error is an ErrConflict that names the answer and the person. The same
+// approval by the same person, who perhaps got no reply, returns the node.
 func (r *Registry) Approve(ref string, a Approval) (Node, error) {
 	if err := cmp.Or(validateWho(a.By), validateLabels(a.Labels)); err != nil {
 		return Node{}, err
@@ -222,20 +222,20 @@ func (r *Registry) Approve(ref string, a Approval) (Node, error) {
 			return nil, err
 		}
 		n.Labels, n.ApprovedBy = cloneLabels(a.Labels), a.By
-		from, _ := netip.ParseAddr(q.From) // it is one, or empty
+		from, _ := netip.ParseAddr(q.From) // it is a valid address, or empty
 		n.note(from, q.Hello)
 		return next, nil
 	})
 	if err != nil {
 		return r.repeated(ref, a, err)
 	}
-	r.settle(q, Approved, a.By, n.Name)
+	r.recordAnswer(q, Approved, a.By, n.Name)
 	r.tell(Change{Event: EventPaired, Key: n.Key, Node: n.clone()})
 	return n.clone(), nil
 }
 
-// repeated returns the node that an answer made before, if it is one that conflicts
-// with itself; else its error. mu is held.
+// repeated returns the node if the same person already approved it in the same way;
+// else err. mu is held.
 func (r *Registry) repeated(ref string, a Approval, err error) (Node, error) {
 	if !errors.Is(err, corral.ErrConflict) || a.By == "" {
 		return Node{}, err
@@ -250,11 +250,11 @@ func (r *Registry) repeated(ref string, a Approval, err error) (Node, error) {
 	return Node{}, err
 }
 
-// is reports whether it has that code, id or key.
+// is reports whether the request has that code, id or key.
 func (q *Request) is(ref string) bool { return SameCode(q.Code, ref) || q.ID == ref || q.Key == ref }
 
-// pair adds a node, or pairs again one that was revoked: the same key is the same
-// node. A name that is asked for has to be free, a suggested one is made so.
+// pair adds a node, or pairs a revoked node again: the same key is the same node. With
+// exactly the name has to be free; otherwise it is made unique.
 func (s *state) pair(key, name string, exactly bool) (*Node, error) {
 	id := ID(key)
 	old := s.nodes[id]
@@ -289,8 +289,8 @@ func cloneLabels(labels map[string]string) map[string]string {
 	return c
 }
 
-// settle notes the answer to a request. mu is held.
-func (r *Registry) settle(q *Request, s State, by, name string) *Request {
+// recordAnswer stores the answer to a request. mu is held.
+func (r *Registry) recordAnswer(q *Request, s State, by, name string) *Request {
 	answered := *q
 	now := time.Now()
 	answered.State, answered.AnsweredBy, answered.AnsweredAt, answered.Name = s, by, now, name
@@ -299,7 +299,7 @@ func (r *Registry) settle(q *Request, s State, by, name string) *Request {
 	return &answered
 }
 
-// unanswered finds a request that can be answered. mu is held.
+// unanswered finds a pending request. mu is held.
 func (r *Registry) unanswered(ref string) (*Request, error) {
 	if r.store == nil {
 		return nil, errClosed
@@ -319,7 +319,7 @@ func (r *Registry) unanswered(ref string) (*Request, error) {
 	switch {
 	case len(pending) == 1:
 		return pending[0], nil
-	case len(pending) > 1: // found by hours of search
+	case len(pending) > 1: // only an attacker's search of hours makes that
 		return nil, corral.Errorf(corral.ErrInvalid, "compare the keys, and use the id", "%d keys that ask to be paired have the code %s", len(pending), quote(ref))
 	case len(settled) > 0:
 		q := slices.MaxFunc(settled, func(a, b *Request) int { return a.AnsweredAt.Compare(b.AnsweredAt) })
@@ -328,7 +328,7 @@ func (r *Registry) unanswered(ref string) (*Request, error) {
 	return nil, corral.Errorf(corral.ErrNotFound, "see which are pending: corral nodes pending; a machine that waits asks again by itself", "no key that asks to be paired has the code or id %s", quote(ref))
 }
 
-// answered is the error of a request that had another answer.
+// answered returns the error for a request that had another answer.
 func answered(name, id string, s State, by string, at time.Time) error {
 	return corral.Errorf(corral.ErrConflict, "", "the request of %s (%s) was %s by %s at %s", name, id, s, cmp.Or(by, "somebody"), at.UTC().Format(time.RFC3339))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 
-// Bounds of what is kept.
+// Bounds of the stored data.
 const (
 	stateVersion = 1
 	maxNodes     = 8192
@@ -30,7 +30,7 @@ const (
 	maxHello     = 4096 // bytes of all its text
 )
 
-// A Node is a key that was approved.
+// A Node is an approved key.
 type Node struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -38,10 +38,10 @@ type Node struct {
 
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// Addresses are those that the gateway saw it at, the last one first.
+	// Addresses are those that the gateway saw, the latest first.
 	Addresses []string `json:"addresses,omitempty"`
 
-	// What the node says of itself.
+	// The node's description of itself.
 	OS       string   `json:"os,omitempty"`
 	Arch     string   `json:"arch,omitempty"`
 	Version  string   `json:"version,omitempty"`
@@ -50,23 +50,23 @@ type Node struct {
 	PairedAt   time.Time `json:"pairedAt"`
 	ApprovedBy string    `json:"approvedBy"` // who, or "token ID of WHO"
 
-	RevokedAt time.Time `json:"revokedAt,omitzero"` // zero: it is a node
+	RevokedAt time.Time `json:"revokedAt,omitzero"` // zero: it is active
 	RevokedBy string    `json:"revokedBy,omitempty"`
 }
 
 func (n *Node) active() bool { return n.RevokedAt.IsZero() }
 
-// clone is a copy that shares nothing.
+// clone returns a deep copy.
 func (n *Node) clone() Node {
 	c := *n
 	c.Labels, c.Addresses, c.Features = maps.Clone(n.Labels), slices.Clone(n.Addresses), slices.Clone(n.Features)
 	return c
 }
 
-// A Token is what is known of a setup token.
+// A Token is the record of a setup token.
 type Token struct {
 	ID        string            `json:"id"`
-	Hash      string            `json:"sha256,omitempty"` // of the token, in hex; never told, as it proves as much
+	Hash      string            `json:"sha256,omitempty"` // of the token, in hex; never shown, as it can replace the token
 	Left      int               `json:"left"`             // uses
 	Labels    map[string]string `json:"labels,omitempty"`
 	By        string            `json:"by"`
@@ -74,7 +74,7 @@ type Token struct {
 	ExpiresAt time.Time         `json:"expiresAt"`
 }
 
-// A Hello is what a node says of itself.
+// A Hello is a node's description of itself.
 type Hello struct {
 	Name              string
 	OS, Arch, Version string
@@ -82,7 +82,7 @@ type Hello struct {
 	Features          []string
 }
 
-// validate bounds what comes from any sender, and has nothing in it that would
+// validate bounds the values, which any sender can send, and refuses text that would
 // change what a terminal shows.
 func (h Hello) validate() error {
 	for _, f := range []struct{ what, text string }{{"name", h.Name}, {"os", h.OS}, {"arch", h.Arch}, {"version", h.Version}} {
@@ -129,14 +129,14 @@ func validateLabels(labels map[string]string) error {
 	return nil
 }
 
-// state is what is on disk. It is never changed once it is in use, but replaced;
-// so are the nodes and tokens in it.
+// state is the stored state. Once in use it is replaced and never modified; so are its
+// nodes and tokens.
 type state struct {
 	nodes  map[string]*Node  // by id
 	active map[string]string // ids of nodes that are not revoked, by key
 	tokens map[string]*Token // by id
 
-	rejected map[string]*rejection // by key; some may count no more
+	rejected map[string]*rejection // by key; some may have expired
 }
 
 func newState() *state {
@@ -166,7 +166,7 @@ type header struct {
 	Rejected int `json:"rejected,omitempty"`
 }
 
-// unseal reads a line, which must be what journal.Seal makes of what it says.
+// unseal reads a line. It must be exactly what journal.Seal would write for the entry.
 func unseal(line []byte, entry any) error {
 	if err := journal.Unseal(line, entry); err != nil {
 		return err
@@ -264,7 +264,7 @@ func parse(text []byte) (*state, error) {
 	return s, nil
 }
 
-// check reports why a node cannot be one that was written after another.
+// check returns an error if n cannot follow the entry last in a file.
 func (n *Node) check(last string, names map[string]bool) error {
 	if err := ValidateKey(n.Key); err != nil {
 		return err
@@ -286,7 +286,7 @@ func (n *Node) check(last string, names map[string]bool) error {
 	return cmp.Or(hello.validate(), validateLabels(n.Labels), validateWho(n.ApprovedBy), validateWho(n.RevokedBy))
 }
 
-// check reports why a token cannot be one that was written after another.
+// check returns an error if t cannot follow the entry last in a file.
 func (t *Token) check(last string) error {
 	if len(t.ID) != tokenIDLength || !onlyReadable(t.ID) || t.ID <= last || len(t.Hash) != 64 ||
 		t.Left < 1 || t.Left > MaxUses || t.CreatedAt.IsZero() || !t.ExpiresAt.After(t.CreatedAt) {

@@ -27,7 +27,7 @@ type store struct {
 	unsynced bool
 }
 
-// openStore takes a directory, and reads what is there.
+// openStore locks a directory and reads its state.
 func openStore(dir string) (_ *store, _ *state, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, nil, corral.Errorf(corral.ErrInvalid, "", "cannot tell where the registry of nodes is: %w", err)
@@ -107,8 +107,8 @@ func refuse(path, what string) error {
 		"%s %s, so what it says cannot be relied upon", path, what)
 }
 
-// write replaces the file in one step. With an error it is the old one or the
-// new one.
+// write replaces the file in one step. After an error it is the old file or the new
+// one.
 func (s *store) write(st *state, _ time.Duration) (err error) {
 	defer func() {
 		if err != nil {
@@ -122,7 +122,7 @@ func (s *store) write(st *state, _ time.Duration) (err error) {
 	if err != nil {
 		return err
 	}
-	// One that a killed process left is of no use, and may be anything.
+	// A file that a killed process left is useless, and may have any type.
 	if err := s.dir.Remove(newName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *store) write(st *state, _ time.Duration) (err error) {
 	return syncDir(s.dir)
 }
 
-// read: no other program writes.
+// read returns nil: no other program writes.
 func (s *store) read(time.Duration) (*state, error) { return nil, nil } //nolint:nilnil // it says so
 
 func (s *store) news() <-chan struct{} { return nil }

@@ -18,8 +18,8 @@ const (
 	MaxTokenAge = 90 * 24 * time.Hour
 )
 
-// NewToken makes a setup token that lasts for a time and pairs a number of nodes. All
-// of them get the labels. The secret is not kept: it is told this once.
+// NewToken makes a setup token that is valid for ttl and pairs a number of nodes. All
+// of them get the labels. The secret is not stored: it is returned only here.
 func (r *Registry) NewToken(ttl time.Duration, uses int, labels map[string]string, by string) (secret string, t Token, err error) {
 	if err := cmp.Or(validateWho(by), validateLabels(labels)); err != nil {
 		return "", Token{}, err
@@ -60,7 +60,7 @@ func (r *Registry) NewToken(ttl time.Duration, uses int, labels map[string]strin
 	if err != nil {
 		return "", Token{}, err
 	}
-	return secret, made.told(), nil
+	return secret, made.public(), nil
 }
 
 func (t *Token) clone() Token {
@@ -69,20 +69,20 @@ func (t *Token) clone() Token {
 	return c
 }
 
-// told is what others may know of a token.
-func (t *Token) told() Token {
+// public returns a copy of a token without its hash.
+func (t *Token) public() Token {
 	c := t.clone()
 	c.Hash = ""
 	return c
 }
 
-// Tokens returns the setup tokens that can be used, the oldest first.
+// Tokens returns the valid setup tokens, the oldest first.
 func (r *Registry) Tokens() []Token {
 	now := time.Now()
 	list := []Token{}
 	for _, t := range r.now.Load().tokens {
 		if t.ExpiresAt.After(now) {
-			list = append(list, t.told())
+			list = append(list, t.public())
 		}
 	}
 	slices.SortFunc(list, func(a, b Token) int {
@@ -91,8 +91,7 @@ func (r *Registry) Tokens() []Token {
 	return list
 }
 
-// Withdraw ends that a setup token, named by its id, can be used. Nodes that it
-// paired stay.
+// Withdraw makes a setup token, named by its id, invalid. Nodes that it paired stay.
 func (r *Registry) Withdraw(id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,9 +108,9 @@ func (r *Registry) Withdraw(id string) error {
 	})
 }
 
-// Redeem makes a node of a key that proves to have a setup token. The key of a
-// node is that node, and uses no token. What the proof does not prove is an
-// ErrDenied, and so is a key that was revoked.
+// Redeem makes a key a node if it proves to have a setup token. For the key of a node
+// it returns that node, and uses no token. An invalid proof is an ErrDenied, and so is
+// a revoked key.
 func (r *Registry) Redeem(proof, key string, from netip.Addr, h Hello) (Node, error) {
 	if err := cmp.Or(ValidateKey(key), h.validate()); err != nil {
 		return Node{}, err
@@ -164,7 +163,7 @@ func (r *Registry) Redeem(proof, key string, from netip.Addr, h Hello) (Node, er
 	return n.clone(), nil
 }
 
-// errPaired ends an update that has nothing left to do.
+// errPaired ends an update when nothing is left to do.
 var errPaired = errors.New("it is a node")
 
 func approvedBy(t *Token) string {
