@@ -132,7 +132,7 @@ func (n *node) dial(e *Envelope) Answer {
 		return fail(err)
 	}
 	n.log.Info("connected to a port for the gateway", "agent", d.Agent, "port", d.Port, "connection", e.ID, "gateway", e.Key)
-	return isProcess(p)
+	return answerInfo(p)
 }
 
 func (n *node) portRoom(id string) error {
