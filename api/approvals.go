@@ -12,18 +12,18 @@ const EventApproval = "approval"
 type Answer struct {
 	Decision string `json:"decision"` // allow-once, allow-always, deny, or an alias of one
 	Scope    string `json:"scope,omitempty"`
-	By       string `json:"by,omitempty"` // who says it, for people
+	By       string `json:"by,omitempty"` // the person who answers, for people
 }
 
 // DenyAll is the body of an answer to all approvals that are pending.
 type DenyAll struct {
 	Decision string `json:"decision"`        // deny, or an alias of it
 	Agent    string `json:"agent,omitempty"` // empty: of all agents
-	By       string `json:"by,omitempty"`    // who says it, for people
+	By       string `json:"by,omitempty"`    // the person who answers, for people
 }
 
-// Rules is the answer of the rules of approvals: what the gateway's file of
-// approvals says to an agent.
+// Rules is the answer of the rules of approvals: the rules of the gateway's approvals
+// file for an agent.
 type Rules[Rule any] struct {
 	File     string   `json:"file"`
 	Agent    string   `json:"agent"`
@@ -36,8 +36,7 @@ type NewRule struct {
 	Agent   string `json:"agent,omitempty"`  // empty: main; "*": all
 	Action  string `json:"action,omitempty"` // allow, ask or deny; empty: allow
 	Pattern string `json:"pattern"`
-	// Args are exactly the arguments there have to be; nil: any behind those of
-	// Pattern.
+	// Args are the exact arguments; nil: any arguments after those of Pattern.
 	Args   []string `json:"args,omitzero"`
 	Reason string   `json:"reason,omitempty"`
 }
@@ -64,7 +63,7 @@ type RuleEffect[Outcome ~string] struct {
 	Then      Outcome `json:"then"` // with the change
 }
 
-// Removed is the answer of the removal of rules.
+// Removed is the answer of removing rules.
 type Removed struct {
 	Removed int `json:"removed"`
 }

@@ -1,7 +1,7 @@
-// Package api is what the gateway's HTTP server (package gateway) and its Go
-// client (package client) must agree on: names of headers and media types, the
-// small requests and answers, what explain says, how errors of package corral
-// travel, and the frames in which a log does.
+// Package api is shared by the gateway's HTTP server (package gateway) and its Go
+// client (package client): names of headers and media types, the small requests and
+// answers, the shapes of explain, the encoding of errors of package corral, and the
+// frames of a log.
 //
 // It holds no logic of either side. docs/reference/http.md is the API for its users.
 package api

@@ -14,11 +14,11 @@ import (
 // fractions.
 type Duration time.Duration
 
-// maxSeconds is where a number of seconds was surely meant as nanoseconds.
+// maxSeconds bounds a number of seconds; a larger one was surely meant as nanoseconds.
 const maxSeconds = 1e9 - 1
 
-// ParseDuration reads "90s", "90" and "1.5". It is 0, which is none for a time-out,
-// only of what is 0.
+// ParseDuration reads "90s", "90" and "1.5". The result is 0, which means no time-out,
+// only for a zero.
 func ParseDuration(s string) (time.Duration, error) {
 	const hint = `use a Go duration such as "1m30s", or a number of seconds below 1e9`
 	if n, err := strconv.ParseFloat(s, 64); err == nil {

@@ -32,12 +32,11 @@ type ErrorBody struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
-	// Details is what an error with a Details method has to say beside that,
-	// as JSON.
+	// Details is the result of an error's Details method, as JSON.
 	Details json.RawMessage `json:"details,omitempty"`
 }
 
-// detailed is an error that says more than a message can.
+// detailed is an error with more data than its message.
 type detailed interface {
 	error
 	Details() any
@@ -53,8 +52,8 @@ func (e remoteError) Error() string { return e.err.Text }
 func (e remoteError) Details() any  { return e.details }
 func (e remoteError) Unwrap() error { return e.err }
 
-// kinds is the codec: the first entry that errors.Is matches is an error's code
-// and status.
+// kinds maps errors to codes and statuses: the first entry that errors.Is matches
+// counts.
 var kinds = []struct {
 	kind   error
 	code   string
@@ -63,8 +62,7 @@ var kinds = []struct {
 	{ErrUnauthorized, "unauthorized", http.StatusUnauthorized},
 	{ErrTooMany, "too-many", http.StatusTooManyRequests},
 	{ErrTooLarge, "too-large", http.StatusRequestEntityTooLarge},
-	// It may have run: that comes before every reason for which it may not
-	// be known.
+	// It may have run: that matters more than the reason why the result is unknown.
 	{corral.ErrLost, "lost", http.StatusBadGateway},
 	{corral.ErrNotListening, "not-listening", http.StatusBadGateway},
 	{corral.ErrDir, "bad-directory", http.StatusBadRequest},
@@ -81,8 +79,8 @@ var kinds = []struct {
 	{ErrInternal, "internal", http.StatusInternalServerError},
 }
 
-// Encode is err as an HTTP status and a body. What is no error of the contract
-// is internal.
+// Encode returns err as an HTTP status and a body. An error outside the contract is
+// internal.
 func Encode(err error) (status int, body Error) {
 	e := Error{ErrorBody{Code: "internal", Message: text(err.Error()), Hint: text(corral.Hint(err))}}
 	var more detailed
@@ -100,9 +98,9 @@ func Encode(err error) (status int, body Error) {
 	return http.StatusInternalServerError, e
 }
 
-// Decode is the error in an answer with a status of 400 or more. What does not
-// come from a gateway of this version is decoded as well as can be, by its
-// status: errors.Is works on every result.
+// Decode returns the error in an answer with a status of 400 or more. An answer that is
+// not from a gateway of this version is decoded as well as possible, by its status:
+// errors.Is works on every result.
 func Decode(status int, body []byte) error {
 	var e Error
 	if json.Unmarshal(body, &e) == nil && e.Error.Message != "" {
@@ -112,7 +110,7 @@ func Decode(status int, body []byte) error {
 		"the answer is %d %s: %s", status, http.StatusText(status), clip(body))
 }
 
-// DecodeBody is Decode of a body that was already read.
+// DecodeBody is Decode for a body that was already parsed.
 func DecodeBody(status int, e ErrorBody) error {
 	err := &corral.Error{Kind: kindOf(status), Text: e.Message, Hint: e.Hint}
 	for _, k := range kinds {
@@ -127,7 +125,7 @@ func DecodeBody(status int, e ErrorBody) error {
 	return err
 }
 
-// kindOf is the best guess from a status alone.
+// kindOf returns the best guess for a status alone.
 func kindOf(status int) error {
 	switch status {
 	case http.StatusNotFound, http.StatusGone:
@@ -156,7 +154,7 @@ func kindOf(status int) error {
 // text makes s fit for JSON: bytes that are not UTF-8 would change silently.
 func text(s string) string { return strings.ToValidUTF8(s, "�") }
 
-// clip is the beginning of a foreign answer, in one line.
+// clip returns the beginning of a foreign answer, in one line.
 func clip(b []byte) string {
 	const most = 200
 	if len(b) > most {

@@ -10,13 +10,13 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A log travels as a sequence of frames: a header of HeaderLen bytes (stream,
-// one byte; offset in the log, 8 bytes; length, 4 bytes; big endian) and that
-// many bytes of output. The offset of a frame may be beyond the end of the one
-// before it: what is between the two is not kept any more.
+// A log is sent as a sequence of frames: a header of HeaderLen bytes (stream, one byte;
+// offset in the log, 8 bytes; length, 4 bytes; big endian) and that many bytes of
+// output. The offset of a frame may be beyond the end of the frame before it: the bytes
+// between are no longer kept.
 //
-// Every sequence ends with a frame without bytes that says why; one that just
-// stops was cut.
+// Every sequence ends with an empty frame that gives the reason; a sequence without one
+// was cut.
 const (
 	HeaderLen = 13
 	MaxFrame  = 256 << 10 // bytes of output in a frame
@@ -47,7 +47,7 @@ func (h Header) Put(buf []byte) {
 // Last reports whether nothing follows the frame.
 func (h Header) Last() bool { return h.Stream == StreamEnd || h.Stream == StreamPause }
 
-// ErrFrame is wrapped by the errors for what is no frame.
+// ErrFrame is wrapped by the errors about invalid frames.
 var ErrFrame = errors.New("malformed log frame")
 
 // ParseHeader decodes the first HeaderLen bytes of buf.
@@ -72,8 +72,8 @@ func ParseHeader(buf []byte) (Header, error) {
 	return h, nil
 }
 
-// A FrameReader reads the frames of an answer. It holds one header and what
-// bufio holds, however long the frames are.
+// A FrameReader reads the frames of an answer. It buffers one header and the buffer of
+// bufio, however long the frames are.
 type FrameReader struct {
 	r       *bufio.Reader
 	header  Header
@@ -86,9 +86,9 @@ func NewFrameReader(r io.Reader) *FrameReader {
 	return &FrameReader{r: bufio.NewReaderSize(r, 32<<10)}
 }
 
-// Next returns the header of the next frame, after whatever is left of the
-// last. The error is io.ErrUnexpectedEOF if the sequence was cut; Next must not
-// be called after a frame that is Last.
+// Next skips the unread rest of the last frame, and returns the header of the next one.
+// The error is io.ErrUnexpectedEOF if the sequence was cut. Do not call Next after a
+// frame that is Last.
 func (f *FrameReader) Next() (Header, error) {
 	if f.left > 0 {
 		if _, err := f.r.Discard(f.left); err != nil {
@@ -107,10 +107,9 @@ func (f *FrameReader) Next() (Header, error) {
 	return h, nil
 }
 
-// Chunk returns output of the next frame, or of the last if that was not read
-// to its end, as much as is there and fits into buf, which must not be empty.
-// The error is io.EOF at StreamEnd and ErrPause at StreamPause; the chunk then
-// has the offset alone.
+// Chunk returns output of the current frame, or of the next one if that was read to its
+// end: as much as is there and fits into buf, which must not be empty. The error is
+// io.EOF at StreamEnd and ErrPause at StreamPause; then the chunk only has the offset.
 func (f *FrameReader) Chunk(buf []byte) (corral.Chunk, error) {
 	if f.left == 0 {
 		h, err := f.Next()
@@ -132,11 +131,11 @@ func (f *FrameReader) Chunk(buf []byte) (corral.Chunk, error) {
 	return c, nil
 }
 
-// Rest is how much of the last frame was not read.
+// Rest returns the number of unread bytes of the last frame.
 func (f *FrameReader) Rest() int { return f.left }
 
-// AtEnd reads to the end of the answer, after a frame that is Last, so that the
-// connection can be used again. False: there is something, or it was cut.
+// AtEnd reads the end of the answer, after a frame that is Last, so that the connection
+// can be used again. It returns false if there is more data, or the answer was cut.
 func (f *FrameReader) AtEnd() bool {
 	_, err := f.r.ReadByte()
 	return errors.Is(err, io.EOF)
@@ -145,7 +144,7 @@ func (f *FrameReader) AtEnd() bool {
 // ErrPause ends a sequence of frames before the log has ended.
 var ErrPause = errors.New("no more of the log in this answer")
 
-// cut makes an end of file what it is between frames: no end of the log.
+// cut turns an end of file between frames into an error: the log has not ended.
 func cut(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -4,17 +4,17 @@ import "time"
 
 // Headers.
 const (
-	HeaderAgent     = "Corral-Agent"   // whose sessions; DefaultAgent if absent
-	HeaderSender    = "Corral-Sender"  // PROVIDER:ID of who asks an agent for something
-	HeaderKey       = "Corral-Key"     // by whose key it is done; the gateway sets it, whatever a client sends
-	HeaderSession   = "Corral-Session" // the key of the conversation, for sandboxes that each has of its own
-	HeaderStarted   = "Corral-Started" // of a session: when the one that is meant was started; another that has its ID now is not found
-	HeaderModel     = "Corral-Model"   // that calls a tool, such as openai/gpt-5.2
-	HeaderFile      = "Corral-File"    // of a file's content: what it is, as JSON
-	HeaderTotals    = "Corral-Totals"  // trailer of an archive: what is in it, as JSON
-	HeaderError     = "Corral-Error"   // trailer of an archive that is not whole: why, as JSON
+	HeaderAgent     = "Corral-Agent"   // the agent of sessions; DefaultAgent if absent
+	HeaderSender    = "Corral-Sender"  // PROVIDER:ID of the person who asks an agent for something
+	HeaderKey       = "Corral-Key"     // the key of the request; the gateway sets it and ignores a client's value
+	HeaderSession   = "Corral-Session" // the key of the conversation, if each has a sandbox of its own
+	HeaderStarted   = "Corral-Started" // start time of the session that is meant; a later session with its ID is not found
+	HeaderModel     = "Corral-Model"   // the model that calls a tool, such as openai/gpt-5.2
+	HeaderFile      = "Corral-File"    // of a file's content: its description, as JSON
+	HeaderTotals    = "Corral-Totals"  // trailer of an archive: its totals, as JSON
+	HeaderError     = "Corral-Error"   // trailer of an incomplete archive: the error, as JSON
 	HeaderConsole   = "Corral-Console" // beside the console's cookie: the token of the sign-in
-	HeaderRequestID = "X-Request-Id"   // taken from the request if it is sane, and always in the answer
+	HeaderRequestID = "X-Request-Id"   // from the request if valid, and always in the answer
 )
 
 // AllAgents, as ?agent=*, asks for the sessions or events of every agent.
@@ -33,16 +33,16 @@ const (
 // AttachProtocol is the WebSocket subprotocol of attach.
 const AttachProtocol = "corral.attach.v1"
 
-// TunnelProtocol is what a connection to a port of a sandbox is upgraded to: the bytes of
-// the TCP connection, and its end each way.
+// TunnelProtocol is the upgrade of a connection to a port of a sandbox: it carries the
+// bytes of the TCP connection, and its end in each direction.
 const TunnelProtocol = "tcp"
 
 // Names of files in the state directory.
 const (
 	SocketFile = "gateway.sock"
 	TokenFile  = "gateway.token"
-	KeysFile   = "keys.json"    // hashes of the keys of others
-	SignInFile = "console.json" // hashes of what browsers show that are signed in to the console
+	KeysFile   = "keys.json"    // hashes of further keys
+	SignInFile = "console.json" // hashes of the sign-ins of browsers at the console
 )
 
 // Limits.

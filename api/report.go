@@ -7,17 +7,17 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// An Explanation is what is decided on a command, and why.
+// An Explanation is the decision on a command, and its reasons.
 type Explanation struct {
 	Agent string       `json:"agent"`
 	Route corral.Route `json:"route"`
-	// Guarded: the decision applies. Where the route is not guarded nothing
-	// stands in the way of the command but what it runs in.
+	// Guarded: the decision applies. If the route is not guarded, nothing but its
+	// environment limits the command.
 	Guarded  bool            `json:"guarded"`
 	Decision policy.Decision `json:"decision"`
 
-	// Requested is what the configuration and the call want, Host what the approvals
-	// file of the machine wants. The stricter counts.
+	// Requested is from the configuration and the call, Host from the approvals file of
+	// the machine. The stricter one counts.
 	Requested approval.Settings `json:"requested"`
 	Host      approval.Settings `json:"host"`
 
@@ -25,36 +25,35 @@ type Explanation struct {
 	Warnings   []string `json:"warnings,omitempty"`
 }
 
-// A Report is an Explanation with what follows from it, for people and
-// programs.
+// A Report is an Explanation with its consequences, for people and programs.
 type Report struct {
 	Explanation
 
-	// Outcome is what would become of the command, and Reason the one line
-	// that says why. Where the decision applies (Guarded) they are its.
+	// Outcome is the result for the command, and Reason the one line that explains it.
+	// If the decision applies (Guarded) they come from it.
 	Outcome policy.Outcome `json:"outcome"`
 	Reason  string         `json:"reason"`
-	// Fix is what to change so that it would be allowed, and Commands those of
-	// corral that make such a change.
+	// Fix lists changes that would allow the command, and Commands the corral commands
+	// that make such a change.
 	Fix      []string `json:"fix,omitempty"`
 	Commands []string `json:"commands,omitempty"`
-	// OnNode: Commands are for the machine that is the node, and not for this one.
+	// OnNode: Commands are for the node's machine, and not for this one.
 	OnNode bool `json:"onNode,omitempty"`
 
 	Command string   `json:"command,omitempty"` // shell text
 	Args    []string `json:"args,omitempty"`    // or a program and its arguments
-	Shell   []string `json:"shell,omitempty"`   // what reads Command
-	Cwd     string   `json:"cwd,omitempty"`     // as far as it is known here
+	Shell   []string `json:"shell,omitempty"`   // the shell that reads Command
+	Cwd     string   `json:"cwd,omitempty"`     // as far as known here
 
-	// TimeoutSeconds is how long a command may run whose call does not say; 0: for ever.
+	// TimeoutSeconds is the time-out of a command whose call sets none; 0: none.
 	TimeoutSeconds *float64 `json:"timeoutSeconds,omitempty"`
 
-	// Previews are what allow-always would remember, for a command that would
-	// be asked about.
+	// Previews are the rules that allow-always would add, for a command that needs an
+	// approval.
 	Previews    []approval.Preview   `json:"previews,omitempty"`
 	Environment *pathenv.Description `json:"environment,omitempty"`
 
-	// FromFiles: no gateway was asked. It is what one would say that is
-	// started with these files and this environment.
+	// FromFiles: no gateway was asked. A gateway that starts with these files and this
+	// environment would answer the same.
 	FromFiles bool `json:"fromFiles,omitempty"`
 }

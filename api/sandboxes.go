@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// Sandboxes is the answer of sandboxes.
+// Sandboxes is the answer of the list.
 type Sandboxes struct {
 	Sandboxes []Sandbox `json:"sandboxes"`
 	// Pools are what waits for new sandboxes; only for callers who may act for all agents.
@@ -21,17 +21,16 @@ type Pruned struct {
 	Removed []string `json:"removed"` // containers
 }
 
-// A Sandbox is what there is of one. What is said of its container is of the one
-// that commands go to, which is the last of Containers; it is empty if there is
-// none.
+// A Sandbox describes a sandbox. Fields about its container are about the one that
+// commands go to, which is the last of Containers; they are empty if there is none.
 type Sandbox struct {
 	Name    string `json:"name"`
-	Agent   string `json:"agent,omitempty"`   // whose it is; empty: it is not one agent's
+	Agent   string `json:"agent,omitempty"`   // its agent; empty: it does not belong to one agent
 	Session string `json:"session,omitempty"` // of that agent, with the scope session
 	Scope   string `json:"scope,omitempty"`   // session, agent or shared; empty: no gateway made it
 
 	State    string    `json:"state"`    // running, paused (the next command resumes it), ended (the next command gets a new container) or none
-	Commands int       `json:"commands"` // that run, as far as is noted
+	Commands int       `json:"commands"` // running ones, as far as recorded
 	Created  time.Time `json:"created"`
 	Used     time.Time `json:"used"` // to the minute
 
@@ -46,7 +45,7 @@ type Sandbox struct {
 
 	Workspace       string         `json:"workspace,omitempty"`       // the directory, of the gateway's machine
 	WorkspaceAccess string         `json:"workspaceAccess,omitempty"` // ro, rw, or none for a private one
-	Limits          *SandboxLimits `json:"limits,omitempty"`          // nil: not known
+	Limits          *SandboxLimits `json:"limits,omitempty"`          // nil: unknown
 
 	Containers []SandboxContainer `json:"containers"`
 }
@@ -59,8 +58,8 @@ const (
 	SandboxNone    = "none"
 )
 
-// SandboxLimits are what all commands of a container may use together; 0 is
-// unlimited, but for Swap.
+// SandboxLimits bound all commands of a container together; 0 is unlimited, except for
+// Swap.
 type SandboxLimits struct {
 	Memory int64   `json:"memory"` // bytes
 	Swap   int64   `json:"swap"`   // bytes beside Memory; 0: none; negative: unlimited
@@ -71,33 +70,33 @@ type SandboxLimits struct {
 // A SandboxContainer is one of a sandbox's containers.
 type SandboxContainer struct {
 	Name    string    `json:"name"`         // at the engine
-	ID      string    `json:"id,omitempty"` // at the engine; empty: it is not there
+	ID      string    `json:"id,omitempty"` // at the engine; empty: the engine does not have it
 	Image   string    `json:"image"`
 	Driver  string    `json:"driver"`
 	Created time.Time `json:"created"`
 	Running bool      `json:"running"`
 }
 
-// A SandboxAddress is how browsers and other programs reach a port of a sandbox by a host
+// A SandboxAddress lets browsers and other programs reach a port of a sandbox by a host
 // name.
 type SandboxAddress struct {
 	URL    string `json:"url"`
 	Token  string `json:"token"`  // opens all ports of the sandbox; a secret. Header E2b-Traffic-Access-Token, or Authorization: Bearer
-	Open   string `json:"open"`   // for a browser: url, which it is known at from then on; has the token in it
-	Public bool   `json:"public"` // the ports are for everybody: no token is needed
+	Open   string `json:"open"`   // for a browser: url with the token in it; it is let in from then on
+	Public bool   `json:"public"` // the ports are open to everybody: no token is needed
 }
 
 // Recreated is the answer of recreate.
 type Recreated struct {
 	Name      string `json:"name"`      // of the sandbox
 	Container string `json:"container"` // the new one
-	// Left are containers in which commands go on; each is removed after the
-	// last of them.
+	// Left are old containers in which commands go on; each is removed after its last
+	// command.
 	Left []string `json:"left"`
 }
 
-// SandboxStats is what a sandbox's container uses at one moment, and may use. Of
-// one that does not run all but the names is zero.
+// SandboxStats is the present use and the limits of a sandbox's container. If it does
+// not run, only the names are set.
 type SandboxStats struct {
 	Name      string    `json:"name"`
 	Container string    `json:"container,omitempty"`
@@ -110,17 +109,16 @@ type SandboxStats struct {
 	CPULimit    float64 `json:"cpuLimit"`       // processors; 0: unlimited
 	Pids        int64   `json:"pids"`
 	PidsLimit   int64   `json:"pidsLimit"` // 0: unlimited
-	OOMKills    int64   `json:"oomKills"`  // processes killed for want of memory; -1: not known
+	OOMKills    int64   `json:"oomKills"`  // processes killed because memory ran out; -1: unknown
 }
 
-// SandboxLog is the answer of log: containers in the order in which they were
-// made.
+// SandboxLog is the answer of log: containers in the order of their creation.
 type SandboxLog struct {
 	Name       string        `json:"name"`
 	Containers []SandboxLife `json:"containers"`
 }
 
-// A SandboxLife is what is known of a container, also of one that is gone.
+// A SandboxLife describes a container, also after its removal.
 type SandboxLife struct {
 	Container string    `json:"container"`
 	Engine    string    `json:"engine,omitempty"`
@@ -128,28 +126,28 @@ type SandboxLife struct {
 	Driver    string    `json:"driver"`
 	Pooled    bool      `json:"pooled"`
 	Created   time.Time `json:"created"`
-	// Error is why no command ever got to it; empty if there is nothing to say.
+	// Error is why no command ever reached it; empty if there is none.
 	Error string        `json:"error,omitempty"`
 	Setup *SandboxSetup `json:"setup,omitempty"` // nil: there was no setup command
-	Ended *SandboxEnd   `json:"ended,omitempty"` // nil: it is not known to have ended
+	Ended *SandboxEnd   `json:"ended,omitempty"` // nil: no end is known
 }
 
-// SandboxSetup is what came of a setup command.
+// SandboxSetup is the result of a setup command.
 type SandboxSetup struct {
 	Started time.Time  `json:"started"`
 	Ended   *time.Time `json:"ended,omitempty"` // nil: it runs, or was cut short
-	Exit    string     `json:"exit,omitempty"`  // such as "exit code 3"; empty: not known
+	Exit    string     `json:"exit,omitempty"`  // such as "exit code 3"; empty: unknown
 	Failed  bool       `json:"failed"`
-	Bytes   int64      `json:"bytes"`  // that it wrote
-	Output  string     `json:"output"` // what is kept of them, up to 1 MiB: in the middle a line says how much is not
+	Bytes   int64      `json:"bytes"`  // bytes written
+	Output  string     `json:"output"` // the kept output, up to 1 MiB; a line in the middle says how much is missing
 }
 
 // SandboxEnd is how a container ended, in the words of the engine.
 type SandboxEnd struct {
-	At      time.Time `json:"at"` // when that was noticed
+	At      time.Time `json:"at"` // when the gateway noticed
 	Removed bool      `json:"removed,omitempty"`
 	Code    int       `json:"code"`
 	OOM     bool      `json:"oomKilled,omitempty"`
 	Error   string    `json:"error,omitempty"`
-	Why     string    `json:"why,omitempty"` // it was removed while commands ran in it; empty: that was asked for
+	Why     string    `json:"why,omitempty"` // why it was removed while commands ran in it; empty: on request
 }

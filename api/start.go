@@ -10,20 +10,20 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Start is the body of POST /v1/sessions: a corral.Command in JSON, with
-// durations that people can write, and what a session is asked beside that.
+// Start is the body of POST /v1/sessions: a corral.Command in JSON, with readable
+// durations, and the settings of the session.
 type Start struct {
 	corral.Command
 	Timeout Duration `json:"timeout,omitempty"`
 	Grace   Duration `json:"grace,omitempty"`
 
-	// Background may be true, which it is: what is started here is in the
-	// background from the start.
+	// Background may only be true: a session that is started here is in the background
+	// from the start.
 	Background *bool `json:"background,omitempty"`
 	// NotifyOnExit: the end is an event.
 	NotifyOnExit bool `json:"notifyOnExit,omitempty"`
 
-	// Binary replaces what JSON, which is text, cannot hold.
+	// Binary replaces values that JSON, which is text, cannot hold.
 	Binary *Binary `json:"binary,omitempty"`
 }
 
@@ -37,7 +37,7 @@ type Binary struct {
 	PathPrepend [][]byte `json:"pathPrepend,omitempty"`
 }
 
-// NewStart is the request to start cmd.
+// NewStart returns the request to start cmd.
 func NewStart(cmd corral.Command, notify bool) Start {
 	s := Start{Command: cmd, Timeout: Duration(cmd.Timeout), Grace: Duration(cmd.Grace), NotifyOnExit: notify}
 	var b Binary
@@ -69,7 +69,7 @@ func NewStart(cmd corral.Command, notify bool) Start {
 	return s
 }
 
-// Decode is the command that is asked for. It is not validated.
+// Decode returns the command. It is not validated.
 func (s *Start) Decode() (corral.Command, error) {
 	cmd := s.Command
 	cmd.Timeout, cmd.Grace = time.Duration(s.Timeout), time.Duration(s.Grace)

@@ -10,10 +10,10 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A StreamEvent is one event of a session's output, as NDJSON or as server-sent
-// events. Whoever has read an event asks for the rest with its Next as the offset.
+// A StreamEvent is one event of a session's output, as NDJSON or as server-sent events.
+// To get the rest after an event, ask with its Next as the offset.
 //
-// Every stream ends with an event that is Last; a stream that just stops was cut.
+// Every stream ends with an event that is Last; a stream without one was cut.
 type StreamEvent struct {
 	Type   string `json:"type"`
 	Offset int64  `json:"offset"` // in the log: where the event begins
@@ -24,28 +24,28 @@ type StreamEvent struct {
 	Text   string `json:"text,omitempty"`
 	Binary []byte `json:"binary,omitempty"`
 
-	// ExitStatus is of exit. Its fields are null if it is not known how the command
+	// ExitStatus is set in exit. Its fields are null if it is unknown how the command
 	// ended.
 	*corral.ExitStatus
-	// Session is a session.Status, of started and exit.
+	// Session is a session.Status, set in started and exit.
 	Session json.RawMessage `json:"session,omitempty"`
 }
 
 // Types of a StreamEvent.
 const (
-	StreamStarted = "started" // the command of a call that starts one: first of all
+	StreamStarted = "started" // the command of a call that starts one; the first event
 	StreamStdout  = "stdout"
 	StreamStderr  = "stderr"
-	StreamGap     = "gap"   // the output from Offset to Next is not kept any more
+	StreamGap     = "gap"   // the output from Offset to Next is no longer kept
 	StreamPing    = "ping"  // nothing has happened for a while. In server-sent events it is a comment
 	StreamPaused  = "pause" // no more in this answer: ask again
 	StreamExit    = "exit"  // the session has ended
 )
 
-// MaxEventOutput is how many bytes of output an event has at most.
+// MaxEventOutput bounds the output of an event, in bytes.
 const MaxEventOutput = 64 << 10
 
-// OutputEvent is the event of output, which must not be empty.
+// OutputEvent returns the event for output, which must not be empty.
 func OutputEvent(c corral.Chunk) StreamEvent {
 	e := StreamEvent{Type: StreamStdout, Offset: c.Offset, Next: c.Next()}
 	if c.Stream == corral.Stderr {
@@ -74,7 +74,7 @@ func (e StreamEvent) Output() []byte {
 func (e StreamEvent) AppendLine(to []byte) ([]byte, error) {
 	buf := bytes.NewBuffer(to)
 	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false) // three times as long, and no browser shows it
+	enc.SetEscapeHTML(false) // escaping triples the length, and no browser shows it
 	if err := enc.Encode(e); err != nil {
 		return to, fmt.Errorf("%w: cannot encode an event: %w", ErrInternal, err)
 	}
@@ -94,13 +94,13 @@ func (e StreamEvent) AppendSSE(to []byte) ([]byte, error) {
 	return append(to, '\n'), nil
 }
 
-// AppendEventHead appends a server-sent event up to its data. The data is to follow in
-// one line, and then an empty line.
+// AppendEventHead appends a server-sent event up to its data. Append the data in one
+// line, and then an empty line.
 func AppendEventHead(to []byte, id int64, kind string) []byte {
 	return fmt.Appendf(to, "id: %d\nevent: %s\ndata: ", id, kind)
 }
 
-// AppendComment appends a line that clients do not show, with the id to come back with.
+// AppendComment appends a line that clients do not show, with the id to resume from.
 func AppendComment(to []byte, text string, id int64) []byte {
 	return fmt.Appendf(to, ": %s\nid: %d\n\n", text, id)
 }

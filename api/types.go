@@ -8,8 +8,8 @@ type Signal struct {
 	Signal string `json:"signal"`
 }
 
-// Written is the answer of stdin. With an error the status is the error's, and
-// N is exactly how much was handed over before it.
+// Written is the answer of stdin. After an error the status is the error's, and N is
+// the exact number of bytes handed over before it.
 type Written struct {
 	N     int64      `json:"written"`
 	Error *ErrorBody `json:"error,omitempty"`
@@ -33,21 +33,20 @@ type Tool struct {
 type Called struct {
 	Result any    `json:"result"`
 	Text   string `json:"text"`   // for a model
-	Failed bool   `json:"failed"` // the call did not do what was asked for
+	Failed bool   `json:"failed"` // the call did not do its work
 }
 
-// Explain is the body of explain: the command, and what to say of it beside
-// the decision.
+// Explain is the body of explain: the command, and the wanted parts of the answer
+// besides the decision.
 type Explain struct {
 	Start
-	// Environment: with where each variable and each entry of PATH is from.
+	// Environment: add the origin of each variable and of each entry of PATH.
 	Environment bool `json:"environment,omitempty"`
-	// Values: with the values of variables. What looks like a credential has
-	// none all the same.
+	// Values: add the values of variables, except those that look like credentials.
 	Values bool `json:"values,omitempty"`
 }
 
-// Sender is who wrote the text of a Said.
+// Sender is the author of a Said.
 type Sender struct {
 	Provider string `json:"provider"`
 	ID       string `json:"id"`
@@ -61,8 +60,8 @@ type Sender struct {
 // Said is the body of commands: a message to an agent.
 type Said struct {
 	Text string `json:"text"`
-	// Sender is who wrote it. Left out, it is the caller: the operator on the Unix
-	// socket, and no one over TCP.
+	// Sender is the author. Without it the author is the caller: the operator on the
+	// Unix socket, and unknown over TCP.
 	Sender *Sender `json:"sender,omitempty"`
 	// Bot is the agent's own name in a group, as in /approve@NAME.
 	Bot string `json:"bot,omitempty"`
@@ -100,8 +99,8 @@ type Control struct {
 	Error  *ErrorBody      `json:"error,omitempty"`  // of error
 }
 
-// Types of Control. A client sends resize, signal and eof; a server exit, last
-// of all, and error, which does not end the connection.
+// Types of Control. A client sends resize, signal and eof. A server sends exit as its
+// last message, and error, which does not end the connection.
 const (
 	ControlResize = "resize"
 	ControlSignal = "signal"

@@ -18,7 +18,7 @@ import (
 
 // Bounds of what is kept of usage: an hour of each, and of so many sandboxes and nodes.
 const (
-	usageEvery = 20 * time.Second
+	usageEvery = 15 * time.Second
 	usageKept  = int(time.Hour / usageEvery)
 	usageMost  = 500
 )
@@ -109,26 +109,35 @@ func (u *usage) get(of string) api.Usage {
 
 // measureUsage measures until ctx ends.
 func (s *Server) measureUsage(ctx context.Context) {
+	s.counted(time.Now()) // the first values are since then
 	tick := time.NewTicker(usageEvery)
 	defer tick.Stop()
 	for {
-		round, cancel := context.WithTimeout(ctx, usageEvery)
-		s.measureOnce(round, time.Now())
-		cancel()
 		select {
-		case <-tick.C:
+		case now := <-tick.C:
+			round, cancel := context.WithTimeout(ctx, usageEvery)
+			s.measureOnce(round, now)
+			cancel()
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
+// counted is what was counted last, and what is now.
+func (s *Server) counted(at time.Time) (before, now counts) {
+	now = s.metrics.counts(s.cfg.Sessions)
+	now.at = at
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
+	before, s.usage.last = s.usage.last, now
+	return before, now
+}
+
 func (s *Server) measureOnce(ctx context.Context, now time.Time) {
 	u := &s.usage
 	u.forget(now)
-	before, c := u.last, s.metrics.counts(s.cfg.Sessions)
-	c.at = now
-	u.last = c
+	before, c := s.counted(now)
 	if sec := now.Sub(before.at).Seconds(); !before.at.IsZero() && sec > 0 {
 		latency := 0.0
 		if n := c.quick - before.quick; n > 0 {

@@ -148,7 +148,7 @@ func TestNodeAway(t *testing.T) {
 	}
 }
 
-// charted waits for a chart with so many points: the gateway measures every 20 seconds.
+// charted waits for a chart with so many points: the gateway measures every 15 seconds.
 func (p *tab) charted(title string) {
 	p.t.Helper()
 	for range 3 {

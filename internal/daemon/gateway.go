@@ -72,7 +72,7 @@ type Gateway struct {
 	server    *gateway.Server
 	keys      *access.Store // nil: it listens nowhere
 	signIns   *access.SignIns
-	e2b       *e2b.Server   // nil: clients of E2B are not served
+	e2b       *e2b.Server // nil: clients of E2B are not served
 
 	stopTracing func(context.Context) error
 

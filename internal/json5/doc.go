@@ -1,10 +1,9 @@
-// Package json5 reads JSON5 (https://spec.json5.org) into a tree that knows
-// where everything stands in the text, and edits a text in place: comments,
-// order and layout stay as they are.
+// Package json5 reads JSON5 (https://spec.json5.org) into a tree with the positions of
+// all values, and edits a text in place: comments, order and layout stay as they are.
 //
-// It is for files that people write. Beyond the grammar it refuses what is
-// never meant: a key that is there twice in an object, text that is not UTF-8,
-// more than [MaxSize] bytes and more than [MaxDepth] levels.
+// It is for files that people write. Beyond the grammar it refuses likely mistakes: a
+// key that is twice in an object, text that is not UTF-8, more than [MaxSize] bytes and
+// more than [MaxDepth] levels.
 package json5
 
 import "fmt"
@@ -15,7 +14,7 @@ const (
 	MaxDepth = 64      // of arrays and objects in each other
 )
 
-// Kind is what a value is.
+// Kind is the kind of a value.
 type Kind uint8
 
 // The kinds. The zero Kind is none of them.
@@ -37,8 +36,8 @@ func (k Kind) String() string {
 
 var kindNames = []string{"nothing", "null", "boolean", "number", "string", "array", "object"}
 
-// A Value is one value of a text, from the byte Start up to End. What its Kind
-// has no use for is zero.
+// A Value is one value of a text, from the byte Start up to End. Fields that its Kind
+// does not use are zero.
 type Value struct {
 	Kind       Kind
 	Start, End int
@@ -47,10 +46,10 @@ type Value struct {
 	Number  float64 // also ±Inf and NaN, which JSON5 can write
 	String  string
 	Items   []*Value
-	Members []Member // in the order of the text, no two of a name
+	Members []Member // in the order of the text, without duplicates
 }
 
-// A Member is a key of an object and its value. The key is from Start to End.
+// A Member is a key of an object and its value. Start and End are those of the key.
 type Member struct {
 	Name       string
 	Start, End int
@@ -75,7 +74,7 @@ func (v *Value) Member(name string) *Member {
 	return nil
 }
 
-// A Position is a place in a text as editors count: both from 1, Column in
+// A Position is a place in a text, as editors show it: both count from 1, Column in
 // characters.
 type Position struct{ Line, Column int }
 

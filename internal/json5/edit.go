@@ -9,17 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// Set returns the text with the value at path replaced by another, which is
-// JSON5 too. A key that is not there is added to its object, with the objects
-// between; an index that is the length of its array adds an element. Nothing
-// else changes.
+// Set returns the text with the value at path replaced by another JSON5 value. A
+// missing key is added to its object, together with missing objects on the path. An
+// index equal to the length of its array adds an element. Nothing else changes.
 func (d *Document) Set(path Path, value string) ([]byte, error) {
 	value = strings.TrimSpace(value)
 	parsed, err := Parse([]byte(value))
 	if err != nil {
 		return nil, fmt.Errorf("the value is not JSON5: %w", err)
 	}
-	// A comment that ends with its line would swallow what follows.
+	// A comment that ends with its line would swallow the text after it.
 	if strings.Contains(value[parsed.Root.End:], "//") {
 		value += d.newline()
 	}
@@ -42,8 +41,8 @@ func (d *Document) Set(path Path, value string) ([]byte, error) {
 	return splice(d.Data, edit{v.Start, v.End, value}), nil
 }
 
-// Remove returns the text without the key or element at path, and the same
-// text if it is not there.
+// Remove returns the text without the key or element at path. If it does not exist, the
+// text is unchanged.
 func (d *Document) Remove(path Path) ([]byte, error) {
 	if len(path) == 0 {
 		return nil, fmt.Errorf("the whole text cannot be removed")
@@ -65,7 +64,7 @@ func (d *Document) Remove(path Path) ([]byte, error) {
 	var edits []edit
 	if comma := d.comma(end); comma >= 0 {
 		end = comma + 1
-	} else if i > 0 { // the last one: what is before it ends the list as this one did
+	} else if i > 0 { // the last one: the one before it now ends the list in the same way
 		comma := d.comma(spans[i-1][1])
 		edits = append(edits, edit{comma, comma + 1, ""})
 	}
@@ -73,8 +72,8 @@ func (d *Document) Remove(path Path) ([]byte, error) {
 	return splice(d.Data, append(edits, edit{start, end, ""})...), nil
 }
 
-// wholeLine makes a span the whole line if nothing else is there, and else takes
-// in the blank space before it.
+// wholeLine extends a span to the whole line if nothing else is on it, and else over
+// the blank space before it.
 func (d *Document) wholeLine(start, end int) (int, int) {
 	before, after := start, end
 	for before > 0 && (d.Data[before-1] == ' ' || d.Data[before-1] == '\t') {
@@ -89,7 +88,7 @@ func (d *Document) wholeLine(start, end int) (int, int) {
 	return before, end
 }
 
-// step goes to a key or an element; nil is one that can be added.
+// step returns a key or an element; nil is one that can be added.
 func (v *Value) step(s Step) (*Value, error) {
 	switch {
 	case s.Key != "" && v.Kind == Object:
@@ -123,7 +122,7 @@ func cmpPath(p Path) string {
 	return p.String()
 }
 
-// wrap makes the value at path out of objects and arrays.
+// wrap puts value into the objects and arrays of path.
 func wrap(path Path, value string) string {
 	for _, step := range slices.Backward(path) {
 		if step.Key == "" {
@@ -135,7 +134,7 @@ func wrap(path Path, value string) string {
 	return value
 }
 
-// insert adds a key or an element at the end of v, laid out as what is there.
+// insert adds a key or an element at the end of v, in the layout of the others.
 func (d *Document) insert(v *Value, step Step, value string) ([]byte, error) {
 	if step.Key != "" {
 		quoted := len(v.Members) > 0 && d.Data[v.Members[0].Start] == '"'
@@ -186,7 +185,7 @@ func (d *Document) fill(v *Value, value string) []byte {
 	return splice(d.Data, edit{tail, v.End - 1, d.newline() + indent + "  " + value + "," + d.newline() + indent})
 }
 
-// spans are from where to where the keys with their values, or the elements, are.
+// spans returns the ranges of the keys with their values, or of the elements.
 func (v *Value) spans() [][2]int {
 	var spans [][2]int
 	for _, m := range v.Members {
@@ -198,7 +197,7 @@ func (v *Value) spans() [][2]int {
 	return spans
 }
 
-// comma is where the comma after offset is; -1 if something else comes first.
+// comma returns the offset of the comma after offset; -1 if something else comes first.
 func (d *Document) comma(offset int) int {
 	p := parser{data: d.Data, at: offset}
 	if err := p.space(); err != nil || !p.is(',') {
@@ -207,8 +206,8 @@ func (d *Document) comma(offset int) int {
 	return p.at
 }
 
-// indent is the blank space at the beginning of the line of offset, and whether
-// nothing else is before it there.
+// indent returns the blank space at the beginning of the line of offset, and whether
+// nothing else is before offset there.
 func (d *Document) indent(offset int) (string, bool) {
 	start := d.lines[d.Position(offset).Line-1]
 	text := d.Data[start:offset]
@@ -216,8 +215,8 @@ func (d *Document) indent(offset int) (string, bool) {
 	return string(text[:blank]), start > 0 && blank == len(text)
 }
 
-// restOfLine is the end of the line of offset, if only blank space and comments
-// are between; otherwise it is offset.
+// restOfLine returns the end of the line of offset, if only blank space and comments
+// are between; otherwise offset.
 func (d *Document) restOfLine(offset int) int {
 	p := parser{data: d.Data, at: offset}
 	for {
@@ -238,7 +237,7 @@ func (d *Document) restOfLine(offset int) int {
 	}
 }
 
-// newline is how the text ends its lines.
+// newline returns the line end that the text uses.
 func (d *Document) newline() string {
 	if bytes.Contains(d.Data, []byte("\r\n")) {
 		return "\r\n"
@@ -256,7 +255,7 @@ func name(key string, quoted bool) string {
 		return key
 	}
 	text, err := json.Marshal(key)
-	if err != nil { // of a string there is none
+	if err != nil { // a string has none
 		panic(err)
 	}
 	return string(text)
@@ -268,7 +267,7 @@ type edit struct {
 	text       string
 }
 
-// splice makes edits, which are in the order of the text.
+// splice applies edits, which are in the order of the text.
 func splice(data []byte, edits ...edit) []byte {
 	var out []byte
 	at := 0

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// JSON is the value as JSON on one line, with its keys in their order. What
-// JSON cannot write (Infinity, NaN) is null there.
+// JSON returns the value as JSON on one line, with its keys in their order. Infinity
+// and NaN, which JSON cannot write, become null.
 func (v *Value) JSON() []byte {
 	var b bytes.Buffer
 	v.write(&b)
@@ -55,7 +55,7 @@ func (v *Value) write(b *bytes.Buffer) {
 func writeJSON(b *bytes.Buffer, v any) {
 	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil { // of these there is none
+	if err := enc.Encode(v); err != nil { // never for these types
 		panic(err)
 	}
 	b.Truncate(b.Len() - 1) // the line end

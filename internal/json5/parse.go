@@ -14,8 +14,8 @@ type Document struct {
 	lines []int // where each line begins
 }
 
-// Parse reads one value and what blank space and comments there are around it.
-// The error is a *SyntaxError.
+// Parse reads one value, with the blank space and comments around it. The error is a
+// *SyntaxError.
 func Parse(data []byte) (*Document, error) {
 	d := &Document{Data: data, lines: lineStarts(data)}
 	p := &parser{data: data}
@@ -29,7 +29,7 @@ func Parse(data []byte) (*Document, error) {
 	return d, nil
 }
 
-// Position says where the byte at offset stands.
+// Position returns the position of the byte at offset.
 func (d *Document) Position(offset int) Position {
 	offset = min(max(offset, 0), len(d.Data))
 	line := 0
@@ -44,7 +44,7 @@ func (d *Document) Position(offset int) Position {
 	return Position{Line: line + 1, Column: utf8.RuneCount(d.Data[d.lines[line]:offset]) + 1}
 }
 
-// lineStarts knows the line ends that editors know: LF, CR LF and CR.
+// lineStarts recognises the line ends of editors: LF, CR LF and CR.
 func lineStarts(data []byte) []int {
 	lines := []int{0}
 	for i, c := range data {
@@ -55,7 +55,7 @@ func lineStarts(data []byte) []int {
 	return lines
 }
 
-// A parser is at a byte; an error is about what stands there.
+// A parser is at a byte; an error is about that place.
 type parser struct {
 	data  []byte
 	at    int
@@ -94,7 +94,7 @@ func (p *parser) document() (*Value, error) {
 	return v, nil
 }
 
-// here names what the parser is at, for messages.
+// here describes the parser's place, for messages.
 func (p *parser) here() string {
 	r, n := p.rune()
 	switch {
@@ -106,7 +106,7 @@ func (p *parser) here() string {
 	return fmt.Sprintf("the character %U", r)
 }
 
-// rune is the character that the parser is at; at the end its size is 0.
+// rune returns the character at the parser's place; at the end its size is 0.
 func (p *parser) rune() (r rune, size int) {
 	if p.at >= len(p.data) {
 		return 0, 0

@@ -11,13 +11,13 @@ import (
 // A Path leads from a value to one inside of it.
 type Path []Step
 
-// A Step is a key of an object, or a place in an array if Key is empty.
+// A Step is a key of an object, or an index of an array if Key is empty.
 type Step struct {
 	Key   string
 	Index int // from 0
 }
 
-// maxIndex is more than any list has.
+// maxIndex is beyond the end of any list.
 const maxIndex = 1 << 20
 
 // ParsePath reads a path such as agents.list[0].tools or tools["a.b"]. The
@@ -41,7 +41,7 @@ func ParsePath(text string) (Path, error) {
 	return path, nil
 }
 
-// parseStep reads the step that text begins with, and how long that is.
+// parseStep reads the first step of text, and returns its length.
 func parseStep(text string, first bool) (step Step, n int, err error) {
 	if inner, ok := strings.CutPrefix(text, `["`); ok {
 		var key string
@@ -80,7 +80,7 @@ func parseStep(text string, first bool) (step Step, n int, err error) {
 	return Step{Key: text[:end]}, n + end, nil
 }
 
-// String is the path as ParsePath reads it.
+// String returns the path in the form for ParsePath.
 func (p Path) String() string {
 	var s strings.Builder
 	for _, step := range p {
@@ -89,7 +89,7 @@ func (p Path) String() string {
 			fmt.Fprintf(&s, "[%d]", step.Index)
 		case strings.ContainsAny(step.Key, `.[]"\`+"\n\r\t "):
 			quoted, err := json.Marshal(step.Key)
-			if err != nil { // of a string there is none
+			if err != nil { // a string has none
 				panic(err)
 			}
 			fmt.Fprintf(&s, "[%s]", quoted)
@@ -103,13 +103,13 @@ func (p Path) String() string {
 	return s.String()
 }
 
-// Key is the path of a key in what p leads to.
+// Key returns the path of a key of the value at p.
 func (p Path) Key(name string) Path { return append(p[:len(p):len(p)], Step{Key: name}) }
 
-// Item is the path of an element of what p leads to.
+// Item returns the path of an element of the value at p.
 func (p Path) Item(i int) Path { return append(p[:len(p):len(p)], Step{Index: i}) }
 
-// Find returns what the path leads to, and nil if there is nothing.
+// Find returns the value at the path, or nil.
 func (v *Value) Find(p Path) *Value {
 	for _, step := range p {
 		switch {

@@ -99,7 +99,7 @@ func (p *parser) text() (string, error) {
 
 var escapes = map[rune]rune{'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}
 
-// escape reads what begins with a backslash in a string.
+// escape reads an escape sequence of a string.
 func (p *parser) escape(s *strings.Builder) error {
 	at := p.at
 	p.at++
@@ -107,7 +107,7 @@ func (p *parser) escape(s *strings.Builder) error {
 	p.at += n
 	switch {
 	case n == 0:
-		return nil // text says that there is no end
+		return nil // the caller reports the missing end
 	case r == '\r' && p.is('\n'):
 		p.at++
 	case isLineEnd(r): // the string goes on in the next line
@@ -201,8 +201,7 @@ func (p *parser) number() (float64, error) {
 	return sign * f, nil
 }
 
-// isNumeric reports whether the byte i goes on with the number that text begins
-// with.
+// isNumeric reports whether byte i continues the number at the beginning of text.
 func isNumeric(text []byte, i int) bool {
 	switch c := text[i]; {
 	case c >= '0' && c <= '9', c == '.', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
@@ -223,8 +222,8 @@ func special(name string) float64 {
 
 var errNumber = errors.New("no number")
 
-// parseNumber reads a number without its sign. strconv takes more than JSON5
-// does: what it may be given is checked first.
+// parseNumber reads a number without its sign. strconv accepts more than JSON5, so the
+// text is checked first.
 func parseNumber(s string) (float64, error) {
 	if s == "Infinity" || s == "NaN" {
 		return special(s), nil
@@ -240,7 +239,7 @@ func parseNumber(s string) (float64, error) {
 	switch {
 	case whole+fraction == "" || !allDigits(whole+fraction):
 		return 0, errNumber
-	case len(whole) > 1 && whole[0] == '0': // octal, to those who remember it
+	case len(whole) > 1 && whole[0] == '0': // octal in old languages
 		return 0, errNumber
 	case scientific && !allDigits(strings.TrimPrefix(strings.TrimPrefix(exponent, "+"), "-")):
 		return 0, errNumber

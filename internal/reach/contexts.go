@@ -19,15 +19,15 @@ import (
 	"github.com/corral-exec/corral/internal/state/atomicfile"
 )
 
-// A Context is a gateway elsewhere, and the key for it.
+// A Context is a remote gateway, and the key for it.
 type Context struct {
 	URL         string `json:"url"`
 	Fingerprint string `json:"fingerprint,omitempty"` // of its certificate; empty: one that this machine trusts
-	Key         string `json:"key"`                   // a secret
+	Key         string `json:"key"`                   // the only agent that the key is for
 	Agent       string `json:"agent,omitempty"`       // the only one that the key is for
 }
 
-// Contexts are those that this user logged in to.
+// Contexts are the gateways that this user logged in to.
 type Contexts struct {
 	Current  string             `json:"current"` // empty: the gateway of this machine
 	Contexts map[string]Context `json:"contexts"`
@@ -39,14 +39,14 @@ const LocalContext = "local"
 // EnvContext names the context to use.
 const EnvContext = "CORRAL_CONTEXT"
 
-// contextsFile is beside the configuration of this user.
+// contextsFile returns a path beside this user's configuration.
 func contextsFile(getenv func(string) string) (string, error) {
 	path := config.DefaultPath(func(name string) string {
 		if name == "CORRAL_CONFIG" {
 			return ""
 		}
 		return getenv(name)
-	}, -1, daemon.AccountHome()) // also root's: it has secrets of a person
+	}, -1, daemon.AccountHome()) // root's file, too: it has a person's secrets
 	if path == "" {
 		return "", corral.Errorf(corral.ErrDir, "set HOME or XDG_CONFIG_HOME", "there is no directory for contexts")
 	}
@@ -56,7 +56,7 @@ func contextsFile(getenv func(string) string) (string, error) {
 // maxContexts bounds the file, in bytes.
 const maxContexts = 1 << 20
 
-// ReadContexts reads what this user logged in to. There need not be a file.
+// ReadContexts reads this user's contexts. The file may be missing.
 func ReadContexts(getenv func(string) string) (Contexts, error) {
 	c := Contexts{Contexts: map[string]Context{}}
 	path, err := contextsFile(getenv)
@@ -89,7 +89,7 @@ func ReadContexts(getenv func(string) string) (Contexts, error) {
 	return c, nil
 }
 
-// Write writes them where only this user can read them.
+// Write writes the file so that only this user can read it.
 func (c Contexts) Write(getenv func(string) string) error {
 	path, err := contextsFile(getenv)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c Contexts) Write(getenv func(string) string) error {
 // Names lists them, sorted.
 func (c Contexts) Names() []string { return slices.Sorted(maps.Keys(c.Contexts)) }
 
-// Get is the one of a name; LocalContext is none.
+// Get returns the context of a name; LocalContext has none.
 func (c Contexts) Get(name string) (Context, bool, error) {
 	if name == "" || name == LocalContext {
 		return Context{}, false, nil
@@ -123,7 +123,7 @@ func (c Contexts) Get(name string) (Context, bool, error) {
 	return got, true, nil
 }
 
-// context is the one that commands go to; ok is false if that is the gateway of this
+// context returns the context that commands go to; ok is false for the gateway of this
 // machine.
 func (p Place) context() (_ Context, ok bool, err error) {
 	name := p.Getenv(EnvContext)
@@ -140,7 +140,7 @@ func (p Place) context() (_ Context, ok bool, err error) {
 	return all.Get(name)
 }
 
-// Options are those of a client of it.
+// Options returns the options of a client for it.
 func (c Context) Options() client.Options {
 	return client.Options{URL: c.URL, Token: c.Key, Fingerprint: c.Fingerprint, Agent: c.Agent}
 }

@@ -1,4 +1,4 @@
-// Package reach finds the gateway that commands are sent to, and asks it how it is.
+// Package reach finds the gateway that commands are sent to, and asks for its state.
 package reach
 
 import (
@@ -31,16 +31,16 @@ var ErrNoGateway = corral.Errorf(corral.ErrUnavailable, "", "no gateway is runni
 // StartHint is the hint of ErrNoGateway, unless corral mcp is the gateway.
 const StartHint = "start one: corral gateway"
 
-// A Place is where a gateway is looked for: at the address that CORRAL_URL names, in
-// the context that CORRAL_CONTEXT names or that is in use, or else in a state directory.
+// A Place says where to look for a gateway: at the address in CORRAL_URL, in the
+// context in CORRAL_CONTEXT or the current one, or else in a state directory.
 type Place struct {
 	StateDir string
-	Named    bool // the state directory was named, so that it is meant
+	Named    bool // the user named the state directory
 	Getenv   func(string) string
 }
 
-// Find returns the way to the gateway. The record is nil if the gateway left none
-// that can be read from here.
+// Find returns the way to the gateway. The record is nil if no record of the gateway
+// can be read from here.
 func (p Place) Find() (client.Options, *daemon.Record, error) {
 	if url := p.Getenv(EnvURL); url != "" {
 		file := cmp.Or(p.Getenv(envTokenFile), filepath.Join(p.StateDir, api.TokenFile))
@@ -71,8 +71,8 @@ func (p Place) Find() (client.Options, *daemon.Record, error) {
 	return client.Options{}, nil, corral.Errorf(ErrNoGateway, StartHint, "no gateway is running with the state directory %s", p.StateDir)
 }
 
-// silent reports whether a gateway may be there that cannot be called: its socket
-// is another user's, or it takes no connection.
+// silent reports whether a gateway may run that cannot be called: its socket belongs to
+// another user, or accepts no connection.
 func silent(err error) bool {
 	timeout := net.Error(nil)
 	return errors.Is(err, fs.ErrPermission) || errors.As(err, &timeout) && timeout.Timeout()

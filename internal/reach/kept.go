@@ -14,7 +14,7 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// Sandboxes are those of a gateway that runs.
+// Sandboxes are the sandboxes of a running gateway.
 type Sandboxes struct{ *client.Client }
 
 var _ gateway.Sandboxes = Sandboxes{}
@@ -44,7 +44,7 @@ func (g Sandboxes) Log(ctx context.Context, name string, all bool) (api.SandboxL
 	return g.Client.SandboxLog(ctx, name, all)
 }
 
-// A RuleKeeper has the rules of the approvals file: a client of the gateway, or
+// A RuleKeeper keeps the rules of the approvals file: a client of the gateway, or
 // FileRules.
 type RuleKeeper interface {
 	Rules(ctx context.Context, agent string) (client.Rules, error)
@@ -68,7 +68,7 @@ func (f FileRules) RemoveRule(_ context.Context, agent, ref string) (int, error)
 	return approval.RemoveRule(f.File, agent, ref)
 }
 
-// NodeDesk is the desk of the node in a directory. It is answered by mail.
+// NodeDesk returns the desk of the node in a directory. Answers go by mail.
 func NodeDesk(dir string) Mailed {
 	return Mailed{approval.Mail{Dir: filepath.Join(dir, daemon.DeskDir)}}
 }
@@ -101,8 +101,7 @@ func (m Mailed) Answer(ctx context.Context, ref string, answer approval.Answer) 
 	return m.Mail.Answer(ctx, rec.ID, answer)
 }
 
-// WatchApprovals calls use with the approvals that are pending, and with each change
-// after that.
+// WatchApprovals calls use with the pending approvals, and with each change after that.
 func WatchApprovals(ctx context.Context, c *client.Client, agent string, use func(approval.Record) error) error {
 	after := int64(0)
 	for rec, err := range c.ApprovalChanges(ctx, client.ApprovalOptions{Agent: agent, Once: true}) {

@@ -9,23 +9,23 @@ import (
 	"github.com/corral-exec/corral/client"
 )
 
-// AwayLimit is how long a gateway may be away that has answered before. It is long
-// enough for a machine under load to start it again, and for an upgrade.
+// AwayLimit is how long a gateway that has answered before may be away. It is long
+// enough for a restart on a machine under load, and for an upgrade.
 const AwayLimit = 2 * time.Minute
 
-// How long a gateway may take to say whether it is ready before the caller is told,
-// and before it is asked again; and the pause before that.
+// Time for a gateway's answer whether it is ready, before the caller is informed, and
+// before the question is repeated; and the pause before that.
 const (
 	silentLimit = 3 * time.Second
 	readyLimit  = 20 * time.Second
 	retryPause  = 50 * time.Millisecond
 )
 
-// PastHint is the one way around a gateway.
+// PastHint names the one way around a gateway.
 const PastHint = "--local runs the command from here, past the gateway and its policy"
 
-// Ready returns when a gateway takes commands. One that is not ready is asked again if
-// wait is true. Silent is called if it takes long.
+// Ready returns when a gateway accepts commands. If wait is true, it waits until the
+// gateway is ready. It calls silent if that takes long.
 func Ready(ctx context.Context, c *client.Client, wait bool, silent func()) error {
 	defer time.AfterFunc(silentLimit, silent).Stop()
 	for deadline := time.Now().Add(AwayLimit); ; {

@@ -10,8 +10,8 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// Session returns the session that an ID, or an unambiguous beginning of one,
-// names. A whole ID goes before longer ones that begin with it.
+// Session returns the session with an ID, or with an unambiguous beginning of one. An
+// exact ID goes before longer ones that begin with it.
 func Session(ctx context.Context, c *client.Client, id string) (*client.Process, error) {
 	if err := corral.ValidateID(id); err != nil {
 		return nil, err

@@ -14,36 +14,36 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// StatusLimit bounds how long a gateway may take to say how it is.
+// StatusLimit bounds the time of a gateway to report its state.
 const StatusLimit = 5 * time.Second
 
-// State is how a gateway is.
+// State is the state of a gateway.
 type State struct {
 	Running  bool                  `json:"running"`
 	Ready    bool                  `json:"ready"` // it takes commands
 	StateDir string                `json:"stateDir"`
 	Error    string                `json:"error,omitempty"` // why it is not ready
-	Hint     string                `json:"hint,omitempty"`  // what to do about that
+	Hint     string                `json:"hint,omitempty"`  // what to do about the error
 	Gateway  *daemon.Record        `json:"gateway,omitempty"`
 	Sessions map[session.State]int `json:"sessions,omitempty"`
 	Agents   int                   `json:"agents"`
 	Nodes    *Nodes                `json:"nodes,omitempty"` // nil if it does not listen for any
-	// Workspace is the directory of the agent main's commands that name no other, by
-	// the configuration as it is now; empty: not known.
+	// Workspace is the working directory of the agent main's commands without one, by
+	// the present configuration; empty: unknown.
 	Workspace string `json:"workspace,omitempty"`
-	// Damaged are the files in which a gateway has kept what it could not read.
+	// Damaged are the files with data that a gateway could not read.
 	Damaged []string `json:"damaged,omitempty"`
 }
 
 // Lone reports whether corral mcp is the gateway, which listens nowhere.
 func (s State) Lone() bool { return !s.Running && s.Gateway != nil && s.Gateway.Alone() }
 
-// Sandboxed reports whether commands go to a gateway that has the sandbox on.
+// Sandboxed reports whether commands go to a gateway with the sandbox on.
 func (s State) Sandboxed() bool {
 	return s.Ready && s.Gateway != nil && s.Gateway.Sandbox != daemon.ModeOff
 }
 
-// Ask says how the gateway is. That there is none is an answer.
+// Ask returns the state of the gateway. A missing gateway is no error.
 func (p Place) Ask(ctx context.Context) (State, error) {
 	s := State{StateDir: p.StateDir}
 	o, record, err := p.Find()
@@ -80,7 +80,7 @@ func (p Place) Ask(ctx context.Context) (State, error) {
 		s.Error, s.Hint = err.Error(), corral.Hint(err)
 	}
 	if errors.Is(err, corral.ErrDenied) {
-		s.Gateway = nil // the token is that of another gateway, and so is the record beside it
+		s.Gateway = nil // the token belongs to another gateway, and so does the record beside it
 	}
 	return s, nil
 }
@@ -95,7 +95,7 @@ func (s *State) count(list []session.Status) {
 	s.Agents = len(agents)
 }
 
-// workspace asks the gateway where a command would run.
+// workspace asks the gateway for the directory of a command.
 func workspace(ctx context.Context, c *client.Client, record *daemon.Record) string {
 	r, err := c.Explain(ctx, corral.Command{Shell: ":"}, client.ExplainOptions{})
 	switch {
@@ -109,17 +109,17 @@ func workspace(ctx context.Context, c *client.Client, record *daemon.Record) str
 	return "a private one for each sandbox"
 }
 
-// Nodes are how many nodes a gateway has.
+// Nodes counts the nodes of a gateway.
 type Nodes struct {
 	Listen  []string `json:"listen"` // where they connect to
 	Online  int      `json:"online"`
 	Offline int      `json:"offline"`
-	Pending int      `json:"pending"`       // that ask to be nodes
-	SSH     int      `json:"ssh,omitempty"` // hosts that are reached by SSH
-	Away    []string `json:"-"`             // names of those that are offline
+	Pending int      `json:"pending"`       // machines that ask to be nodes
+	SSH     int      `json:"ssh,omitempty"` // hosts reached by SSH
+	Away    []string `json:"-"`             // names of the offline ones
 }
 
-// countNodes asks a gateway for its nodes; nil if it does not listen for any.
+// countNodes counts the nodes of a gateway; nil if it does not listen for any.
 func countNodes(ctx context.Context, c *client.Client) (*Nodes, error) {
 	got, err := c.Nodes(ctx)
 	if errors.Is(err, corral.ErrNotFound) || err == nil && len(got.Listen) == 0 {

@@ -8,21 +8,21 @@ import (
 	"github.com/corral-exec/corral/internal/daemon"
 )
 
-// Wanted is the place that a call asks for.
+// Wanted is the place that a call requires.
 type Wanted struct {
-	Mode      string // of the sandbox; empty: it asks for none
-	By        string // the flag or variable that asks for it
+	Mode      string // of the sandbox; empty: any
+	By        string // the flag or variable that requires it
 	Host      corral.Host
 	Elevated  bool
 	Workspace bool // the call names the directory to work on
 }
 
-// Check refuses a gateway that would run the command elsewhere: nothing that is meant
-// for a sandbox runs without one because the gateway has none. What the gateway
-// refuses it says by itself.
+// Check refuses a gateway that would run the command elsewhere: a command for a sandbox
+// must not run without one because the gateway has none. The gateway's own refusals
+// need no check here.
 func (w Wanted) Check(there corral.Route) error {
 	switch {
-	case there.Host == corral.HostNode: // whose sandbox is its own affair
+	case there.Host == corral.HostNode: // the node decides about its sandbox
 	case w.Mode == daemon.ModeRequired && !there.Sandboxed,
 		w.Mode == daemon.ModeAll && !there.Sandboxed && w.Host != corral.HostGateway && !w.Elevated:
 		return corral.Errorf(corral.ErrUnavailable, "sandbox.mode all in the gateway's configuration turns its sandbox on; "+PastHint, "%s asks for a sandbox, and the gateway would run the command on this machine", w.By)
@@ -34,8 +34,8 @@ func (w Wanted) Check(there corral.Route) error {
 	return nil
 }
 
-// Unasked says why no policy decides on a command that runs without a gateway, where a
-// user would expect it to; empty: nothing hints at a gateway or a policy.
+// Unasked explains why no policy decides on a command that runs without a gateway, if a
+// user would expect a decision; empty: nothing hints at a gateway or a policy.
 func (p Place) Unasked(configured config.Exec) string {
 	const unasked = "so that no policy decides on this command"
 	lone := daemon.LoneRecord(p.StateDir)

@@ -1,9 +1,9 @@
-// Package terminal knows what output does to the terminal that shows it, and what comes
-// from the terminal of this program.
+// Package terminal follows the effects of output on the terminal that shows it, and
+// reads lines from the terminal of this program.
 //
-//	filter.go  takes out of output what would reach beyond the screen
-//	screen.go  follows output, to make a terminal what the program left, and new again
-//	lines.go   the lines that are typed
+//	filter.go  removes output with effects beyond the screen
+//	screen.go  follows output, to put a terminal into the program's state and back
+//	lines.go   reads typed lines
 package terminal
 
 import (
@@ -15,7 +15,7 @@ import (
 // Is reports whether a file is a terminal.
 func Is(f *os.File) bool { return f != nil && term.IsTerminal(int(f.Fd())) }
 
-// Shows is the terminal that w is, if it is one.
+// Shows returns w as a terminal, if it is one.
 func Shows(w any) (*os.File, bool) {
 	f, ok := w.(*os.File)
 	return f, ok && Is(f)

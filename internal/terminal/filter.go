@@ -5,28 +5,27 @@ import (
 	"unicode/utf8"
 )
 
-// A Filter takes out of a program's output what would reach beyond the screen of the
-// terminal that shows it: the clipboard, the title, the printer, what the terminal
-// answers as if it had been typed.
+// A Filter removes the parts of a program's output with effects beyond the screen of
+// the terminal that shows it: on the clipboard, the title or the printer, and queries
+// that the terminal answers as if the answer had been typed.
 //
-// It passes on only what it knows, and only whole sequences, so that a terminal never
-// sees the beginning of one that it would complete by itself. It knows terminals that
-// read UTF-8.
+// It only passes known sequences on, and only whole ones, so that a terminal never
+// waits for the rest of one. It is for terminals that read UTF-8.
 //
-// A Filter is for the output of one program. Output may be cut anywhere. What it keeps
-// between two calls is bounded. The zero value is for output that is only looked at:
-// colours, movements of the cursor and erasing are passed on.
+// A Filter is for the output of one program. Output may be cut anywhere. The data kept
+// between two calls is bounded. The zero value is for output to look at: it passes
+// colours, movements of the cursor and erasing on.
 type Filter struct {
-	// Screen also passes on what a program needs that has the terminal for itself:
+	// Screen also passes on the sequences for a program that uses the whole terminal:
 	// modes, character sets, scrolling regions.
 	Screen bool
-	// Answers also passes on requests that a terminal answers, because the answers go
-	// to the program.
+	// Answers also passes on queries that a terminal answers, because the answers go to
+	// the program.
 	Answers bool
 
 	state state
 	held  []byte // the sequence so far
-	rune  []byte // the beginning of one
+	rune  []byte // the beginning of a character
 	size  int    // of the string so far, which is dropped
 }
 
@@ -40,12 +39,12 @@ const (
 )
 
 const (
-	maxSequence = 256      // bytes of one that is passed on
-	maxString   = 64 << 10 // bytes that are dropped at most, as belonging to a string
+	maxSequence = 256      // bytes of a sequence that is passed on
+	maxString   = 64 << 10 // bytes of a string that are dropped at most
 )
 
-// Filter returns what to show of the next output. It may be shorter or, by what was
-// held back, longer.
+// Filter returns the next output to show. It may be shorter or, with earlier held-back
+// bytes, longer.
 func (f *Filter) Filter(p []byte) []byte {
 	out := make([]byte, 0, len(p)+len(f.held)+len(f.rune))
 	if len(f.rune) > 0 {
@@ -61,7 +60,7 @@ func (f *Filter) Filter(p []byte) []byte {
 		piece := p[:n]
 		p = p[n:]
 		if r == utf8.RuneError && n == 1 {
-			r = rune(piece[0]) // C1, or of another encoding
+			r = rune(piece[0]) // C1, or not UTF-8
 			if r > 0x9f {
 				r = utf8.RuneError
 			}
@@ -71,7 +70,7 @@ func (f *Filter) Filter(p []byte) []byte {
 	return out
 }
 
-// one takes one character; piece has its bytes.
+// one handles one character; piece has its bytes.
 func (f *Filter) one(out []byte, r rune, piece []byte) []byte {
 	switch {
 	case r == 0x1b:
@@ -97,7 +96,7 @@ func (f *Filter) one(out []byte, r rune, piece []byte) []byte {
 	case r == '\a':
 		f.end()
 	case r == '\n' && !f.Screen, f.size > maxString:
-		f.end() // what has no end does not hide all that comes after it
+		f.end() // a string without an end must not hide all later output
 		return f.plain(out, r, piece)
 	}
 	return out
@@ -109,7 +108,7 @@ func (f *Filter) begin(s state, sequence string) {
 
 func (f *Filter) end() { f.begin(text, "") }
 
-// c1 is what two bytes with ESC are as well.
+// c1 handles the 8-bit forms of two bytes that begin with ESC.
 func (f *Filter) c1(r rune) {
 	switch r {
 	case 0x9b:
@@ -123,7 +122,7 @@ func (f *Filter) c1(r rune) {
 
 func (f *Filter) plain(out []byte, r rune, piece []byte) []byte {
 	switch {
-	case r == 0x05 && !f.Answers: // it is answered
+	case r == 0x05 && !f.Answers: // a terminal answers it
 		return out
 	case (r == 0x0e || r == 0x0f) && !f.Screen: // they change the character set
 		return out
@@ -131,7 +130,7 @@ func (f *Filter) plain(out []byte, r rune, piece []byte) []byte {
 	return append(out, piece...)
 }
 
-// escaped is after ESC.
+// escaped handles a character after ESC.
 func (f *Filter) escaped(out []byte, r rune) []byte {
 	only := len(f.held) == 1
 	switch {
@@ -155,8 +154,7 @@ func (f *Filter) escaped(out []byte, r rune) []byte {
 	return out
 }
 
-// mayEscape reports whether a sequence of two and more bytes is known to stay on the
-// screen.
+// mayEscape reports whether an escape sequence is known to affect only the screen.
 func (f *Filter) mayEscape(final rune) bool {
 	if len(f.held) > 1 {
 		// Character sets, and the lines of double size; not ESC %, which leaves UTF-8.
@@ -173,12 +171,12 @@ func (f *Filter) mayEscape(final rune) bool {
 	return false
 }
 
-// control is after ESC [.
+// control handles a character after ESC [.
 func (f *Filter) control(out []byte, r rune, piece []byte) []byte {
 	switch {
 	case r >= ' ' && r <= '?':
 		if f.held = append(f.held, byte(r)); len(f.held) > maxSequence {
-			f.held = f.held[:maxSequence] // it is too long, and dropped at its end
+			f.held = f.held[:maxSequence] // too long: dropped at its end
 		}
 		return out
 	case r < '@' || r > '~':
@@ -192,7 +190,8 @@ func (f *Filter) control(out []byte, r rune, piece []byte) []byte {
 	return out
 }
 
-// mayControl reports whether what is held, with its last byte, stays on the screen.
+// mayControl reports whether the held sequence, with its last byte, affects only the
+// screen.
 func (f *Filter) mayControl(final byte) bool {
 	params := f.held[2:]
 	private, middle := byte(0), byte(0)
@@ -213,8 +212,8 @@ func (f *Filter) mayControl(final byte) bool {
 	has := func(set string) bool { return bytes.IndexByte([]byte(set), final) >= 0 }
 	switch {
 	case private == 0 && middle == 0:
-		// Cursor, erasing, inserting, colours; then modes, margins and tabs; then what
-		// is answered. Not: t (windows, titles), i (the printer), q (lights).
+		// Cursor, erasing, inserting, colours; then modes, margins and tabs; then
+		// queries. Not: t (windows, titles), i (the printer), q (lights).
 		return has("@ABCDEFGHIJKLMPSTXZ`abdefm") || f.Screen && has("ghlrsu") || f.Answers && has("cn")
 	case private == '?' && middle == 0:
 		return f.Screen && has("hlJKrsm") || f.Answers && has("cnu")

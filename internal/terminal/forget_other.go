@@ -4,6 +4,6 @@ package terminal
 
 import "os"
 
-// forgetTyped does nothing here: a line that was begun before a question can
+// forgetTyped does nothing on this system: a line that was begun before a question can
 // still be entered as its answer.
 func forgetTyped(*os.File) {}

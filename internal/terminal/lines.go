@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Lines are what a user enters at the terminal of this program. What reads it has a
-// file of its own, so that it can be ended, and takes no input of a command.
+// Lines reads the lines that a user enters at the terminal of this program. It has a
+// file of its own, so that it can be closed, and takes no input away from a command.
 type Lines struct {
 	close func()
 	lines chan entered
@@ -19,16 +19,16 @@ type Lines struct {
 	asked atomic.Int64
 }
 
-// entered is a line, and how many questions had been asked by then.
+// entered is a line, and the number of questions asked before it.
 type entered struct {
 	text  string
 	asked int64
 }
 
-// lineBytes is more than a terminal takes for a line.
+// lineBytes is more than a terminal accepts for a line.
 const lineBytes = 8 << 10
 
-// ErrClosed is for a terminal at which nobody is any more.
+// ErrClosed: the terminal was closed, so no user is there.
 var ErrClosed = errors.New("the terminal was closed")
 
 // OpenLines begins to read lines.
@@ -58,7 +58,7 @@ func OpenLines() (*Lines, error) {
 	})
 	l.close = func() {
 		close(stop)
-		// Where a terminal cannot be polled, the read ends with the program.
+		// If the terminal cannot be polled, the read ends with the program.
 		if tty.SetReadDeadline(time.Now()) == nil {
 			owned.Wait()
 		}
@@ -67,10 +67,10 @@ func OpenLines() (*Lines, error) {
 	return l, nil
 }
 
-// Close ends it. It is called once.
+// Close stops reading. Call it once.
 func (l *Lines) Close() { l.close() }
 
-// Ask begins a question: what was typed so far, entered or not, is no answer to it.
+// Ask begins a question: earlier input, entered or not, does not answer it.
 func (l *Lines) Ask() {
 	l.asked.Add(1)
 	forgetTyped(l.tty)

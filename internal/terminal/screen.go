@@ -9,20 +9,19 @@ import (
 	"github.com/corral-exec/corral/internal/lazy"
 )
 
-// A Screen follows what a program writes to its terminal, and knows what
-// that has the terminal do otherwise than when it was new: the alternate screen,
-// what keys send, the mouse. A client that attaches to the program later needs a
-// terminal in the same state, and the shell to which he returns does not want
-// it.
+// A Screen follows a program's output to its terminal. It records how the terminal's
+// state differs from a new one: the alternate screen, the codes of keys, the mouse. A
+// client that attaches to the program later has to put its terminal into that state,
+// and to restore it for the shell afterwards.
 //
 // Output may be cut anywhere. The zero Screen is a new terminal.
 type Screen struct {
-	set  map[string]string // by what is set: the sequence that did it last
+	set  map[string]string // the last sequence for each setting
 	held []byte            // the beginning of a sequence
 	open bool              // the last line has no end
 }
 
-// privateModes are those of DECSET that are followed, and how they begin.
+// privateModes are the modes of DECSET that are followed, with their first states.
 var privateModes = map[string]struct{ on, soft bool }{
 	"1": {soft: true}, "5": {}, "6": {soft: true}, "7": {on: true}, "25": {on: true, soft: true}, // cursor keys, colours, origin, wrapping, cursor
 	"9": {}, "1000": {}, "1001": {}, "1002": {}, "1003": {}, "1004": {}, "1005": {}, "1006": {}, "1007": {}, "1015": {}, "1016": {}, // mouse, focus
@@ -30,19 +29,19 @@ var privateModes = map[string]struct{ on, soft bool }{
 	"2004": {}, "2026": {}, // bracketed paste, synchronized output
 }
 
-// alternateScreens are the modes that have a program draw on a screen of its own.
+// alternateScreens are the modes with a screen of the program's own.
 var alternateScreens = []string{"?1049", "?1047", "?47"}
 
 var (
 	screenSequence = lazy.Regexp(`\x1b(?:\[\?([0-9;]+)([hl])|([=>])|(c)|\[(!p)|\[4([hl])|\[>4(?:;([0-9]*))?(m)|\[([0-9]*) (q))`)
-	// A terminal answers these, as if the answer had been typed: requests
-	// for its attributes, status, cursor, modes, size, colours and abilities.
+	// A terminal answers these, as if the answer had been typed: queries of its
+	// attributes, status, cursor, modes, size, colours and abilities.
 	screenQuery = lazy.Regexp(`\x1b(?:\[[>=]?[0-9]*c|\[\??[0-9;]*n|\[>[0-9]*q|\[\??[0-9;]*\$p|\[[0-9;]*x|\[(?:1[1-9]|2[01])(?:;[0-9]*)*t|\[\?u|` +
 		`\][0-9;]*\?[^\x07\x1b]*(?:\x07|\x1b\\)|\]52;[^;]*;\?(?:\x07|\x1b\\)|P[+$]q[^\x1b]*\x1b\\|Z)|\x05`)
 	unfinished = lazy.Regexp(`\x1b(?:\[[0-?]*[ -/]*|[ -/]*)\z`)
 )
 
-// Write takes output in. It never fails.
+// Write reads output. It never fails.
 func (s *Screen) Write(p []byte) (int, error) {
 	if len(p) > 0 {
 		s.open = p[len(p)-1] != '\n'
@@ -84,7 +83,7 @@ func (s *Screen) obey(m [][]byte) {
 	}
 }
 
-// note remembers a sequence if what it sets is not as it was at first.
+// note stores a sequence if it changes a setting from its first state.
 func (s *Screen) note(name, sequence string, changed bool) {
 	delete(s.set, name)
 	if changed {
@@ -92,17 +91,17 @@ func (s *Screen) note(name, sequence string, changed bool) {
 	}
 }
 
-// FullScreen reports whether the program draws on a screen of its own.
+// FullScreen reports whether the program has a screen of its own.
 func (s *Screen) FullScreen() bool {
 	return slices.ContainsFunc(alternateScreens, func(mode string) bool { return s.set[mode] != "" })
 }
 
-// Clone is the state as it is now.
+// Clone returns a copy of the state.
 func (s *Screen) Clone() *Screen {
 	return &Screen{set: maps.Clone(s.set), held: bytes.Clone(s.held), open: s.open}
 }
 
-// Enter is what puts a new terminal into this state.
+// Enter returns the sequences that put a new terminal into this state.
 func (s *Screen) Enter() string {
 	var b strings.Builder
 	for _, name := range s.names() {
@@ -111,15 +110,15 @@ func (s *Screen) Enter() string {
 	return b.String()
 }
 
-// Leave is what makes the terminal a new one again, with the cursor at the
-// beginning of a line.
+// Leave returns the sequences that make the terminal like a new one, with the cursor at
+// the beginning of a line.
 func (s *Screen) Leave() string {
 	var b strings.Builder
-	b.WriteString("\x18\x1b[0m\x1b(B\x0f") // whatever is unfinished, colours, line drawing
+	b.WriteString("\x18\x1b[0m\x1b(B\x0f") // any unfinished sequence, colours, line drawing
 	names := s.names()
 	slices.Reverse(names)
 	if s.FullScreen() {
-		b.WriteString("\x1b[r") // it scrolls as a whole; the cursor is restored with the screen
+		b.WriteString("\x1b[r") // scroll the whole screen; the cursor is restored with the screen
 	}
 	for _, name := range names {
 		b.WriteString(undo(name))
@@ -147,8 +146,8 @@ func undo(name string) string {
 	return "\x1b[" + name + "l"
 }
 
-// names are what is set, the alternate screen first: it is entered before all
-// else is set, and left when all else is undone.
+// names returns the changed settings, the alternate screen first: enter it before all
+// others, and leave it after all others.
 func (s *Screen) names() []string {
 	names := slices.Collect(maps.Keys(s.set))
 	slices.SortFunc(names, func(a, b string) int {
@@ -163,25 +162,25 @@ func (s *Screen) names() []string {
 	return names
 }
 
-// A Past is output that was answered when it was new: it is shown without
-// what a terminal would answer once more.
+// A Past is output that a terminal answered when it was new: queries are removed when
+// it is shown again.
 type Past struct{ held []byte }
 
-// Show returns what to show of the next output.
+// Show returns the next output to show.
 func (o *Past) Show(p []byte) []byte {
 	var whole []byte
 	whole, o.held = cutSequence(append(o.held, p...))
 	return screenQuery().ReplaceAll(whole, nil)
 }
 
-// Rest is what was held back, when there is no more.
+// Rest returns the held-back bytes after the last output.
 func (o *Past) Rest() []byte {
 	rest := o.held
 	o.held = nil
 	return rest
 }
 
-// longestSequence bounds what is held back.
+// longestSequence bounds the held-back bytes.
 const longestSequence = 4 << 10
 
 // cutSequence cuts the beginning of an escape sequence off the end of output.

@@ -1,14 +1,13 @@
 // Package atomicfile writes files that are never seen half written.
 //
-// A file is written under another name in the same directory, and then takes
-// its own. Whoever reads it meanwhile, however the program ends, and whatever
-// fails, finds the old file as it was or the new one as a whole. A program that
-// is killed meanwhile may leave what it has written under the other name, which
-// begins with ".corral-new-".
+// A file is written under another name in the same directory, and then renamed. A
+// reader always finds either the complete old file or the complete new one, even if the
+// program dies or a step fails. A killed program may leave its data under the other
+// name, which begins with ".corral-new-".
 //
-// It replaces files by path, one at a time. What has to hold a directory open
-// (os.Root), to keep the new file open and locked, or to change several files as
-// one, does so by itself: internal/fleet/pairing, internal/state/journal,
+// It replaces files by path, one at a time. Some packages need to hold a directory open
+// (os.Root), to keep the new file open and locked, or to change several files in one
+// step. They have code of their own: internal/fleet/pairing, internal/state/journal,
 // internal/streamexec, tool/patch and sandbox/files.
 package atomicfile
 
@@ -20,30 +19,27 @@ import (
 	"runtime"
 )
 
-// Options are how a file is written. The zero value is for what is this user's
-// alone and can be made again.
+// Options configure a write. The zero value is for private data that can be made again.
 type Options struct {
-	// Mode is the file's, whatever the umask. 0: 0600.
+	// Mode is the file's mode, regardless of the umask. 0: 0600.
 	Mode fs.FileMode
-	// Durable: the file is on disk under its name when the call returns. If it
-	// is not, a power cut soon after may leave the old file, or an empty one.
+	// Durable: the file is on disk under its name when the call returns. Without it a
+	// power cut soon after may leave the old file, or an empty one.
 	Durable bool
-	// Prepare is called with the new file, which has its content and its mode
-	// by then, before it takes its name: to give it to another user, or to
-	// have everything stay as it was, by an error. Nil: there is nothing to do.
+	// Prepare is called before the rename, with the new file, which has its content and
+	// mode. It can give the file to another user. An error cancels the write. Nil: no
+	// preparation.
 	Prepare func(*os.File) error
 }
 
-// Write replaces a file, or makes it. A symbolic link of that name is replaced
-// itself. After an error the file is the old one, or the new one, which
-// may not be on disk yet.
+// Write replaces or creates a file. A symbolic link of that name is replaced itself.
+// After an error the file is the old one or the new one, which may not be on disk yet.
 func Write(path string, data []byte, o Options) error {
 	return o.write(path, data, os.Rename)
 }
 
-// Create makes a file. If there is something of that name the error is
-// fs.ErrExist, and nothing is changed. It needs a file system that has hard
-// links.
+// Create creates a file. If the name exists the error is fs.ErrExist, and nothing
+// changes. The file system has to support hard links.
 func Create(path string, data []byte, o Options) error {
 	return o.write(path, data, os.Link)
 }
@@ -86,8 +82,7 @@ func (o Options) fill(f *os.File, data []byte) error {
 	return nil
 }
 
-// SyncDir has the names in a directory on disk when it returns, on systems where
-// that can be asked for: not on Windows.
+// SyncDir syncs the names in a directory to disk. On Windows it does nothing.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -1,7 +1,7 @@
-// Package filelock locks open files, and directories where the system allows that.
-// A lock keeps out other programs that ask for it, and other opens of the file by this
-// program. It keeps nobody from reading or writing. The system releases it when the
-// file is closed, also by the death of the program.
+// Package filelock locks open files, and directories where the system allows that. A
+// lock excludes other programs that ask for it, and other opens of the file by this
+// program. It does not prevent reading or writing. The system releases it when the file
+// is closed, also when the program dies.
 package filelock
 
 import (
@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// ErrLocked is the error of TryLock and Own if another has the lock.
+// ErrLocked is the error of TryLock and Own if the lock is taken.
 var ErrLocked = errors.New("it is locked by another program")
 
 // TryLock takes an exclusive lock, and does not wait for it.
 func TryLock(f *os.File) error { return lock(f, true, false) }
 
-// patience is how long Own waits. A program that only looks whether a lock is held has
-// it for a moment. So has a new process, which has a copy of every descriptor of its
-// parent until it executes its program.
+// patience is how long Own waits. Two kinds of processes hold a lock for a moment: a
+// program that checks whether it is held, and a new process, which has its parent's
+// descriptors until it executes its program.
 const patience = time.Second
 
 // Own takes an exclusive lock for the life of a program. It waits for a second at
@@ -33,8 +33,8 @@ func Own(f *os.File) error {
 	}
 }
 
-// Open opens a file, made if it does not exist, with an exclusive lock. It waits as
-// long as ctx lets it: then the error is ErrLocked, and that of ctx.
+// Open opens or creates a file, with an exclusive lock. It waits until ctx ends: then
+// the error is ErrLocked and that of ctx.
 func Open(ctx context.Context, name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

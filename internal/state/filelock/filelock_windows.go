@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// beyond is a byte that no file has: what is locked here cannot be read by others.
+// beyond is a byte beyond the end of any file: locked bytes cannot be read by others.
 func beyond() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: math.MaxInt32} }
 
 func lock(f *os.File, alone, wait bool) error {
@@ -17,8 +17,8 @@ func lock(f *os.File, alone, wait bool) error {
 	if alone {
 		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK
 	} else {
-		// It does not become another: it would be held twice.
-		_ = windows.UnlockFileEx(h, 0, 1, 0, beyond()) // which fails without one
+		// A lock is not converted: it would be held twice.
+		_ = windows.UnlockFileEx(h, 0, 1, 0, beyond()) // it fails without a lock
 	}
 	if !wait {
 		flags |= windows.LOCKFILE_FAIL_IMMEDIATELY

@@ -11,18 +11,18 @@ import (
 const (
 	asideDepth = 6       // .../sandboxes/NAME/logs/journal.damaged-TIME, and a node's part of a state directory
 	maxAside   = 100     // files that Aside returns
-	maxLooked  = 100_000 // entries of directories that Aside looks at
+	maxLooked  = 100_000 // directory entries that Aside checks
 )
 
-// written are directories of a state directory in which commands or engines write:
-// nothing is kept aside there, and there may be any number of files.
+// written are the directories of a state directory in which commands or engines write:
+// there are no damaged pieces there, but possibly very many files.
 var written = []string{"workspaces", "boxes", "bin", "run", "exec"}
 
-// ErrManyFiles: a state directory has more files than Aside looks at.
+// ErrManyFiles: a state directory has more files than Aside checks.
 var ErrManyFiles = errors.New("there are too many files to look at all of them")
 
-// Aside returns the files with damaged pieces that are below a state directory, 100 at
-// most, in the order of their paths. It follows no symbolic link.
+// Aside returns the files with damaged pieces below a state directory, at most 100,
+// sorted by path. It follows no symbolic link.
 func Aside(dir string) ([]string, error) {
 	var found []string
 	looked := 0

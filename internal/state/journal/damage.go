@@ -14,7 +14,7 @@ import (
 	"github.com/corral-exec/corral/internal/lazy"
 )
 
-// Damage is what of a file could not be read.
+// Damage holds the unreadable parts of a file.
 type Damage struct {
 	Pieces [][]byte
 }
@@ -22,10 +22,10 @@ type Damage struct {
 // Add notes a piece of the file.
 func (d *Damage) Add(piece []byte) { d.Pieces = append(d.Pieces, bytes.Clone(piece)) }
 
-// Any reports whether there is any.
+// Any reports whether there is damage.
 func (d *Damage) Any() bool { return len(d.Pieces) > 0 }
 
-// Size is how many bytes they are.
+// Size returns the size of all pieces, in bytes.
 func (d *Damage) Size() (n int) {
 	for _, p := range d.Pieces {
 		n += len(p)
@@ -35,8 +35,8 @@ func (d *Damage) Size() (n int) {
 
 var named = lazy.Regexp(`^[SER] ([0-9A-Za-z._-]{1,64}) |"id":"([0-9A-Za-z._-]{1,64})"`)
 
-// IDs are what can still be read of the IDs that the pieces were about. It is a
-// guess: an ID may be damaged itself.
+// IDs returns the IDs that can still be read in the pieces. It is a guess: an ID may be
+// damaged itself.
 func (d *Damage) IDs() []string {
 	var ids []string
 	for _, p := range d.Pieces {
@@ -53,17 +53,16 @@ func (d *Damage) IDs() []string {
 // maxIDs bounds a guess.
 const maxIDs = 1000
 
-// Infix is in the name of a file with damaged pieces, after that of the file that they
-// are from.
+// Infix is in the name of a file with damaged pieces, after the name of their source.
 const Infix = ".damaged-"
 
-// Keep writes the pieces into a new file beside the one that they are from, and
-// returns its name. It is on disk when Keep returns.
+// Keep writes the pieces into a new file beside their source, and returns its name. The
+// file is on disk when Keep returns.
 func (d *Damage) Keep(dir *os.Root, name string) (string, error) {
 	return KeepAside(dir, name, append(bytes.Join(d.Pieces, []byte{'\n'}), '\n'))
 }
 
-// KeepAside writes what was in a file into a new one beside it. It overwrites none.
+// KeepAside writes the content of a file into a new one beside it. It overwrites none.
 func KeepAside(dir *os.Root, name string, content []byte) (aside string, err error) {
 	base := name + Infix + time.Now().UTC().Format("20060102T150405Z")
 	for n := 0; ; n++ {

@@ -1,28 +1,29 @@
-// Package journal is append-only files of lines with checksums: one that a single program
-// has at a time ([File]), and the parts for one that several programs write ([Reader],
-// [Place]).
+// Package journal reads and writes append-only files of lines with checksums. A [File]
+// belongs to one program at a time. [Reader] and [Place] are the parts for a journal
+// that several programs write.
 //
-// Checksums are those of [Sign], where a line without one is read as earlier versions
-// wrote it, or of [Seal]. They show what a disk or a careless hand did; they prove nothing
-// against a writer who means to change a file.
+// [Sign] and [Seal] make the checksums. With Sign a line without a checksum is
+// accepted, since earlier versions wrote such lines. Checksums detect faults of disks
+// and mistakes of people; they prove nothing against a writer who changes a file on
+// purpose.
 //
 // # What is on disk when
 //
-// Append writes a line at once. Then it survives the program; with Options.Sync it is
-// synced before Append returns, and survives a power cut too. Compaction writes and syncs
-// another file, which takes the name in one step; then the directory is synced.
+// Append writes a line at once, so it survives the program. With Options.Sync the line
+// is synced before Append returns, and survives a power cut, too. Compaction writes and
+// syncs another file, renames it in one step, and then syncs the directory.
 //
-//   - A kill loses the line that was being written, which nobody was told of. It leaves
-//     the old file or the compacted one.
+//   - A kill loses only the line that was being written, and no caller was told of that line.
+//     It leaves the old file or the compacted one.
 //   - A power cut loses, without Sync, the last lines that the system had not yet written.
-//   - A full disk: the line is not added, its caller is told, and what was written of it
-//     is cut off. If that fails too it is tried again before the next line; but with Sync
-//     nothing is added until the journal is compacted or opened anew, since after a failed
-//     sync nobody knows what is on disk. A compaction that fails leaves the journal as it was.
-//   - A damaged line says nothing: it is kept aside, or with Options.Strict closes the
-//     journal.
+//   - A full disk: the line is not added, its caller gets an error, and the partial line is cut
+//     off. If cutting fails too, it is tried again before the next line. With Sync nothing is
+//     added until the journal is compacted or opened again, since after a failed sync the
+//     state of the disk is unknown. A failed compaction leaves the journal as it was.
+//   - A damaged line is ignored and kept aside; with Options.Strict it closes the journal.
 //
-// The journal of package wardenexec is no File: other programs may have added lines after
-// one that failed, so nothing is cut off; it may be compacted only while nobody else has it,
-// and be replaced by others; and it is read again and again, by offsets.
+// The journal of package wardenexec is no File. Other programs may have added lines
+// after a failed one, so nothing may be cut off. It may be compacted only while no
+// other program has it open, and other programs may replace it. And it is read
+// repeatedly, by offsets.
 package journal

@@ -11,27 +11,27 @@ import (
 	"github.com/corral-exec/corral/internal/state/filelock"
 )
 
-// Options are those of a File.
+// Options configure a File.
 type Options struct {
 	Name string // of the file
-	Lock string // of a file beside it that is locked in its place; empty: it is locked itself
-	What string // it is, for errors: "the table of sessions"
+	Lock string // a file beside it to lock in its place; empty: lock the journal itself
+	What string // a description for errors: "the table of sessions"
 
-	// Each takes a line in when the journal is opened; see Reader.
+	// Each handles a line when the journal is opened; see Reader.
 	Each func(Line) error
 	// Sync: a line is on disk when Append returns. Otherwise it survives the program,
-	// and not a power cut soon after.
+	// but perhaps not a power cut soon after.
 	Sync bool
-	// Strict: a damaged line is an error of Open, and a last line without an end is cut
+	// Strict: a damaged line is an error of Open, and an incomplete last line is cut
 	// off. Otherwise both are kept aside.
 	Strict bool
 }
 
-// A File is a journal that one program has at a time.
+// A File is a journal that belongs to one program at a time.
 type File struct {
-	Damage Damage // what could not be read
-	Aside  string // the file that it is kept in
-	Inside bool   // more is damaged than an unfinished last line, which nobody relied on
+	Damage Damage // the unreadable parts
+	Aside  string // the file that holds them
+	Inside bool   // there is more damage than an unfinished last line, which no caller relied on
 	Cut    int64  // bytes that were cut off
 
 	opts  Options
@@ -44,14 +44,15 @@ type File struct {
 	mu        sync.Mutex
 	f         *os.File // nil: closed
 	size      int64    // of whole lines
-	compacted int64    // its size when it was written anew last
-	anew      bool     // it has to be written anew, whatever its size
-	added     []byte   // while it is compacted; else nil
-	torn      error    // why there may be more in the file than size
+	compacted int64    // size after the last compaction
+	anew      bool     // compact it, whatever its size
+	added     []byte   // lines added during a compaction; else nil
+	torn      error    // why the file may be longer than size
 }
 
-// Open opens a journal, or makes it, for this program alone. It is filelock.ErrLocked if
-// another one has it, and with Strict ErrLine if it is damaged.
+// Open opens or creates a journal for this program alone. The error is
+// filelock.ErrLocked if another program has it open, and with Strict ErrLine if it is
+// damaged.
 func Open(dir string, o Options) (*File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -121,16 +122,16 @@ func (j *File) read() error {
 	return err
 }
 
-// Size is how many bytes of the file are whole lines.
+// Size returns the size of the whole lines of the file, in bytes.
 func (j *File) Size() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.size
 }
 
-// Append adds a line, which has its end, and without Strict begins with one too: the line
-// before it, of an earlier program, may have none. If there is an error it is not there: what was
-// written of it is cut off.
+// Append adds a line. The line includes its end. Without Strict it also begins with a
+// line end, since an earlier program may have left the line before it incomplete. After
+// an error the line is not in the journal: written parts of it are cut off.
 func (j *File) Append(line []byte) error {
 	if len(line) > MaxLine+1 {
 		return corral.Errorf(corral.ErrInvalid, "", "cannot write %s: a line has %d bytes, of at most %d", j.opts.What, len(line), MaxLine)
@@ -147,7 +148,7 @@ func (j *File) Append(line []byte) error {
 	if err == nil {
 		if err = j.write(line); err != nil {
 			j.torn = err
-			_ = j.cut() // or the next one does
+			_ = j.cut() // if this fails, the next call tries again
 		}
 	}
 	if err != nil {
@@ -171,7 +172,7 @@ func (j *File) write(line []byte) error {
 	return err
 }
 
-// cut has nothing be in the file but whole lines.
+// cut removes everything after the whole lines from the file.
 func (j *File) cut() error {
 	err := j.place.disk.do("cut", func() error { return j.f.Truncate(j.size) })
 	if err == nil && j.opts.Sync {
@@ -183,17 +184,15 @@ func (j *File) cut() error {
 	return err
 }
 
-// Grown reports whether it is worth to compact the journal, or it has to be as it was
-// damaged.
+// Grown reports whether to compact the journal: it has grown enough, or was damaged.
 func (j *File) Grown() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.f != nil && (j.anew || Grown(j.size, j.compacted))
 }
 
-// Compact replaces the journal by the lines that snapshot returns, which say the same.
-// What is added meanwhile is added to both: lines that say again what was said change
-// nothing.
+// Compact replaces the journal by the equivalent lines from snapshot. Lines that are
+// added meanwhile go into both files, so repeating a line must change nothing.
 func (j *File) Compact(snapshot func() ([]byte, error)) error {
 	j.compacting.Lock()
 	defer j.compacting.Unlock()
@@ -219,7 +218,7 @@ func (j *File) Compact(snapshot func() ([]byte, error)) error {
 	return err
 }
 
-// Fail has operations of the disk fail for which f returns an error: "write", "sync",
+// Fail makes those disk operations fail for which f returns an error: "write", "sync",
 // "cut", "rename" and "syncdir". It is for tests.
 func (j *File) Fail(f func(op string) error) {
 	j.mu.Lock()
@@ -227,7 +226,7 @@ func (j *File) Fail(f func(op string) error) {
 	j.place.disk = f
 }
 
-// Close closes the journal, which another program can open then.
+// Close closes the journal; then another program can open it.
 func (j *File) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// MaxLine bounds a line, in bytes: a command at its largest, escaped. A longer
-	// one is damage.
+	// MaxLine bounds a line, in bytes: the largest command, escaped. A longer line
+	// counts as damaged.
 	MaxLine = 16 << 20
-	// Piece is how many bytes are read at a time, unless a line is longer.
+	// Piece is the size of a read, in bytes, unless a line is longer.
 	Piece = 64 << 10
 )
 
@@ -22,21 +22,22 @@ var ErrLine = errors.New("the line is not as it was written")
 // A Line is one line of a journal.
 type Line struct {
 	Text  []byte // without its end; valid during the call
-	At    int64  // byte of the file at which it begins
-	Ended bool   // false: it is the last one, and may have been cut short
+	At    int64  // offset in the file at which it begins
+	Ended bool   // false: the last line, which may be incomplete
 }
 
-// A Reader reads a journal line by line, also while others append to it. Empty lines
-// are skipped.
+// A Reader reads a journal line by line, even while others append to it. It skips empty
+// lines.
 type Reader struct {
-	Each   func(Line) error // takes a line in; an error says why it is damaged
-	Damage *Damage          // collects damaged lines; nil: the first one ends the reading
-	At     int64            // byte at which the next line begins
+	Each   func(Line) error // handles a line; an error says why it is damaged
+	Damage *Damage          // collects damaged lines; nil: stop at the first one
+	At     int64            // offset of the next line
 	number int
 }
 
-// Read reads the lines from At on. A last line without an end is left, as it may be
-// about to be finished; if all says that nobody writes, it is read too.
+// Read reads the lines from At on. It leaves an incomplete last line, since a writer
+// may be about to finish it; with all, which says that there is no writer, it reads
+// that line too.
 func (r *Reader) Read(f io.ReaderAt, size int64, all bool) error {
 	in := bufio.NewReaderSize(io.NewSectionReader(f, r.At, size-r.At), int(min(Piece, max(0, size-r.At))))
 	var text []byte

@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// CompactFrom is the size up to which a journal is short: it is not worth to
-	// write it anew while it is used.
+	// CompactFrom is the size up to which a journal is short, and not worth compacting
+	// while it is in use.
 	CompactFrom = 256 << 10
-	// Growth is how many times as long as it was then, or as a short one, a journal has
-	// to be until it is written anew.
+	// Growth is the factor by which a journal has to grow since the last compaction, or
+	// beyond CompactFrom, before it is compacted.
 	Growth = 4
 )
 
-// Grown reports whether a journal is to be written anew; compacted is the size that it
-// had when that was done last, or 0.
+// Grown reports whether to compact a journal; compacted is its size after the last
+// compaction, or 0.
 func Grown(size, compacted int64) bool { return size >= Growth*max(CompactFrom, compacted) }
 
-// A Place is where a journal is: the name is at times given to another file.
+// A Place is the name of a journal. Another file may take over the name.
 type Place struct {
 	Root *os.Root
 	Name string
-	Lock func(*os.File) error // locks the journal, or what is to take its place
+	Lock func(*os.File) error // locks the journal, or its replacement
 	disk disk
 }
 
-// Open opens the journal, or makes it, and locks it. Another program may write it anew
-// meanwhile: what is locked is the file that has the name then.
+// Open opens or creates the journal, and locks it. If another program replaces it
+// meanwhile, Open locks the replacement.
 func (p *Place) Open() (*os.File, error) {
 	for {
 		f, err := p.Root.OpenFile(p.Name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
@@ -51,7 +51,7 @@ func (p *Place) Open() (*os.File, error) {
 	}
 }
 
-// Is reports whether a file is the journal, and not what it was.
+// Is reports whether f is still the journal, and was not replaced.
 func (p *Place) Is(f *os.File) (bool, error) {
 	ours, err := f.Stat()
 	if err != nil {
@@ -61,9 +61,9 @@ func (p *Place) Is(f *os.File) (bool, error) {
 	return err == nil && os.SameFile(ours, now), nil
 }
 
-// Replace has a new file be the journal, in one step: whoever is killed meanwhile leaves
-// the old one or the new one. Without an error it is on disk, under its name. An error
-// with a file: it is the journal, and a power cut may undo that.
+// Replace replaces the journal in one step: a kill leaves the old file or the new one.
+// Without an error the new file is on disk, under its name. An error together with a
+// file: the file is the journal, but a power cut may undo that.
 func (p *Place) Replace(write func(io.Writer) error) (*os.File, error) {
 	tmp := p.Name + ".new"
 	f, err := p.Root.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
@@ -87,7 +87,7 @@ func (p *Place) Replace(write func(io.Writer) error) (*os.File, error) {
 	return f, p.disk.do("syncdir", func() error { return atomicfile.SyncDir(p.Root.Name()) })
 }
 
-// A disk may fail, as a test has it.
+// A disk makes operations fail in tests.
 type disk func(op string) error
 
 func (d disk) do(op string, f func() error) error {

@@ -19,18 +19,18 @@ const (
 	sumSize  = len(sumBegin) + 8 + len(`"}`)
 )
 
-// Sign returns a line that ends with a JSON object that has members, with the
-// checksum as its last one. The end of the line is not part of it.
+// Sign takes a line that ends with a JSON object that has members. It adds the checksum
+// as the last member. The line end is not part of it.
 func Sign(line []byte) []byte {
 	body := bytes.TrimSuffix(line, []byte{'}'})
 	return fmt.Appendf(slices.Clip(body), `%s%s"}`, sumBegin, Sum(body))
 }
 
-// ErrSum: a line is not as it was written.
+// ErrSum: the content does not match its checksum.
 var ErrSum = errors.New("its checksum is another one")
 
-// Check looks at the checksum of a line that Sign returned, or that may have been
-// written without one.
+// Check verifies the checksum of a line that Sign returned. A line without a checksum
+// is not signed, and no error.
 func Check(line []byte) (signed bool, err error) {
 	at := len(line) - sumSize
 	if at < 0 || !bytes.HasPrefix(line[at:], []byte(sumBegin)) || !bytes.HasSuffix(line, []byte(`"}`)) {
@@ -42,8 +42,8 @@ func Check(line []byte) (signed bool, err error) {
 	return true, nil
 }
 
-// Decode reads a file that is one JSON object, perhaps with an end of line: as Sign
-// returned it, or without a checksum, as earlier versions wrote it.
+// Decode reads a file that is one JSON object, perhaps with a line end. The object may
+// lack the checksum of Sign, as in files of earlier versions.
 func Decode(content []byte, v any) error {
 	if _, err := Check(bytes.TrimSuffix(content, []byte{'\n'})); err != nil {
 		return err
@@ -51,13 +51,13 @@ func Decode(content []byte, v any) error {
 	return json.Unmarshal(content, v)
 }
 
-// sealed is a line whose checksum cannot be missing: its text and the CRC-32C of that.
+// sealed is a line that must have a checksum: its entry and the entry's CRC-32C.
 type sealed struct {
 	Sum   string          `json:"crc32c"`
 	Entry json.RawMessage `json:"entry"`
 }
 
-// Seal returns a line, with its end, that says v and has a checksum.
+// Seal returns a line, with its end, that holds v and a checksum.
 func Seal(v any) ([]byte, error) {
 	entry, err := json.Marshal(v)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package selfcert makes a server's certificate that nobody signed, and has clients know it
+// Package selfcert makes a self-signed certificate for a server. Clients recognise it
 // by its fingerprint.
 package selfcert
 
@@ -29,8 +29,8 @@ func Fingerprint(der []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Load loads the certificate in a file, with its key, or makes it. In errors, what names
-// the server, and lost says what to do if the certificate is lost.
+// Load loads the certificate and its key from a file, or makes them. For errors, what
+// names the server, and lost says what to do if the certificate is lost.
 func Load(path, what, lost string) (tls.Certificate, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,8 +44,8 @@ func Load(path, what, lost string) (tls.Certificate, error) {
 	}
 	cert, err := tls.X509KeyPair(data, data)
 	if err == nil {
-		// Clients know it by its fingerprint, and look at nothing else in it: with
-		// a bit of it flipped it would be one that they do not know.
+		// Clients only compare its fingerprint: with a flipped bit they would no longer
+		// recognise it.
 		err = cert.Leaf.CheckSignature(cert.Leaf.SignatureAlgorithm, cert.Leaf.RawTBSCertificate, cert.Leaf.Signature)
 	}
 	if err != nil {
@@ -66,7 +66,7 @@ func newCertificate() ([]byte, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: number, Subject: pkix.Name{CommonName: "corral gateway"}, DNSNames: []string{"corral"},
-		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().AddDate(100, 0, 0), // it is pinned, and cannot be renewed
+		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().AddDate(100, 0, 0), // it is pinned, so it cannot be renewed
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
@@ -81,15 +81,16 @@ func newCertificate() ([]byte, error) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...), nil
 }
 
-// Pinned is TLS with a server whose certificate has that fingerprint or, if it is
-// empty, is one that the machine trusts. The hint is what to do about another one.
+// Pinned is TLS with a server whose certificate has that fingerprint or, if want is
+// empty, one that the machine trusts. The hint says what to do about another
+// certificate.
 func Pinned(want string, version uint16, hint string) *tls.Config {
 	if want == "" {
 		return &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	return &tls.Config{
 		MinVersion: version,
-		// The certificate is known by itself, and not by who signed it.
+		// The fingerprint identifies the certificate, and not its issuer.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(c tls.ConnectionState) error {
 			if got := Fingerprint(c.PeerCertificates[0].Raw); got != strings.ToLower(want) {
