@@ -154,7 +154,7 @@ func (tr *tree) heard() bool {
 	return err == nil
 }
 
-// waitLost waits for the end of a process whose exit nobody saw.
+// waitLost waits for the end of a process whose exit was not seen.
 func waitLost(t *testing.T, p corral.Process, why string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -146,7 +146,7 @@ func TestWriteAcrossLives(t *testing.T) {
 	}
 }
 
-// A Fabric that is closed leaves nobody waiting.
+// Closing a Fabric ends all waiting calls.
 func TestClose(t *testing.T) {
 	r := newRig(t)
 	x := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"sleep": fakeexec.Sleep}}

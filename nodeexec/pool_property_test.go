@@ -122,7 +122,7 @@ func TestPoolBalance(t *testing.T) {
 	})
 }
 
-// Of two nodes, both are always drawn: each gets what is due to its processors.
+// With two nodes both are always drawn: each gets a share by its processors.
 func TestPoolProcessors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cpus := rapid.SliceOfN(rapid.IntRange(1, 64), 2, 2).Draw(t, "cpus")

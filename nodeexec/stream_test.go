@@ -43,7 +43,7 @@ func TestStreamIsBounded(t *testing.T) {
 	}
 }
 
-// What there is memory for is shared, and given back.
+// Streams share the memory, and return it.
 func TestPool(t *testing.T) {
 	f := &Fabric{pool: poolBytes}
 	total := int64(0)

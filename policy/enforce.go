@@ -164,7 +164,7 @@ const maxLosses = 8
 // leeway says what a segment may run and write, by its rules or by the table.
 func (j *judge) leeway(seg *Segment) Leeway {
 	l := j.usual(seg)
-	runs, writes := said(seg.allowers, func(r *Rule) []string { return r.Runs }), said(seg.allowers, func(r *Rule) []string { return r.Writes })
+	runs, writes := unionOf(seg.allowers, func(r *Rule) []string { return r.Runs }), unionOf(seg.allowers, func(r *Rule) []string { return r.Writes })
 	if runs != nil {
 		l = Leeway{Runs: runsSome, Writes: l.Writes, Why: "the rule says so"}
 		switch {
@@ -205,9 +205,9 @@ func hint(r *Rule) string {
 
 const maxHint = 1000
 
-// said is the union of the lists of all rules that allow a segment. A rule without a
-// list takes nothing away. Nil: no rule has a list.
-func said(rules []*Rule, of func(*Rule) []string) []string {
+// unionOf joins the lists of all rules that allow a segment. A rule without a list takes
+// nothing away. Nil: no rule has a list.
+func unionOf(rules []*Rule, of func(*Rule) []string) []string {
 	var all []string
 	for _, r := range rules {
 		if list := of(r); list != nil {

@@ -65,17 +65,17 @@ func (j *judge) variables(d *Decision) (all bool) {
 	all = true
 	for _, name := range slices.Sorted(maps.Keys(j.req.Env)) {
 		v := Variable{Name: name, SHA256: sumValue(j.req.Env[name])}
-		v.By, v.Reason = j.mayset(name, j.req.Env[name], nil)
+		v.By, v.Reason = j.variableAllowedBy(name, j.req.Env[name], nil)
 		all = all && v.By != ""
 		d.Variables = append(d.Variables, v)
 	}
 	return all
 }
 
-// mayset says what allows a variable for the programs of call c, or of all calls if c
-// is nil; if nothing does, by is empty and why is the reason. A variable that is not
+// variableAllowedBy says what allows a variable for the programs of call c, or of all
+// calls if c is nil; if nothing does, by is empty and why is the reason. A variable that is not
 // harmless and not in tools.exec.env.allow needs a rule that names it for each program.
-func (j *judge) mayset(name, value string, c *call) (by, why string) {
+func (j *judge) variableAllowedBy(name, value string, c *call) (by, why string) {
 	why = programs.PlainVariable(name, value)
 	switch {
 	case why == "":
@@ -130,7 +130,7 @@ func (j *judge) settable(s *programs.Setting) string {
 			return "it is set for no program"
 		}
 	}
-	_, why := j.mayset(s.Name, s.Value.Text, c)
+	_, why := j.variableAllowedBy(s.Name, s.Value.Text, c)
 	return why
 }
 

@@ -41,7 +41,7 @@ func read(req Request, view View) *reading {
 		}
 		r.scripts = r.text(req.Command, shell, 0, false)
 	}
-	r.wander()
+	r.followDirectories()
 	return r
 }
 

@@ -9,11 +9,11 @@ import (
 // maxPlaces is the most directories that a command is followed to.
 const maxPlaces = 64
 
-// wander looks for programs with relative paths in all directories that some cd of
-// the command leads to. (Segment.Path has the file that runs if every cd fails.)
+// followDirectories looks for programs with relative paths in all directories that some cd
+// of the command leads to. (Segment.Path has the file that runs if every cd fails.)
 // Which directory a program starts in is not known. So these paths count only for
 // deny and ask rules.
-func (r *reading) wander() {
+func (r *reading) followDirectories() {
 	places := []string{filepath.Clean(r.req.Dir)}
 	for _, c := range r.calls {
 		for _, seg := range c.segments {

@@ -23,7 +23,7 @@ func exampleRouter() *corral.Router {
 	})
 }
 
-// Run is for whoever only wants the result.
+// Run is for callers that only need the result.
 func ExampleRun() {
 	router := exampleRouter()
 	res, err := runner.Run(context.Background(), router, corral.Command{Shell: "make test"}, runner.Options{})

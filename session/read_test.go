@@ -111,7 +111,7 @@ func TestEventOwedDiskFull(t *testing.T) {
 	})
 }
 
-// Who looks on takes the end from nobody.
+// Watch does not take the end from waiting calls.
 func TestWatch(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		s := r.begin("fail", Options{Background: true, NotifyOnExit: true})
@@ -334,7 +334,7 @@ func TestTerminal(t *testing.T) {
 	})
 }
 
-// memLog is a log in memory, of which the middle may be gone.
+// memLog is a log in memory that may have lost its middle.
 type memLog struct {
 	text             string
 	gapStart, gapEnd int64

@@ -123,7 +123,7 @@ func TestServerSilent(t *testing.T) {
 	runs(t, x)
 }
 
-// Connections that nobody uses are closed, and made again.
+// Idle connections are closed, and made again.
 func TestIdle(t *testing.T) {
 	d := startSSHD(t)
 	cfg := d.config(t.TempDir())
@@ -322,7 +322,7 @@ func TestTwoHosts(t *testing.T) {
 	}
 }
 
-// The PID of a command that has ended may be somebody else's by now.
+// The PID of a command that has ended may belong to another process by now.
 func TestSignalAfterEnd(t *testing.T) {
 	all := startSSHD(t).open(t)
 	x := box(t, all)

@@ -218,7 +218,7 @@ func TestHostileServer(t *testing.T) {
 	}
 }
 
-// A server that keeps a session open when the command has ended holds up nobody.
+// A server that keeps a session open when the command has ended delays no call.
 func TestServerKeepsSessionOpen(t *testing.T) {
 	d := startBadServer(t, func(s talk) {
 		_, _ = io.WriteString(s, s.begin+"S77 /x"+s.end)

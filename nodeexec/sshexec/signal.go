@@ -110,11 +110,10 @@ func (h *host) ownPaths(ctx context.Context) (paths, error) {
 // the group of the command itself while it runs, and the descendants of both. On other
 // systems the variable cannot be read. The script prints how many processes it found,
 // how many it signalled, and the error of kill for another.
-// it could send the signal to, and what kill said of another.
+//
 // $1 is the variable with its value, $2 the PID of the command or 0, $3 the signal, and
 // $4 the number of rounds: a signal that ends processes is sent until none is left. The
 // command comes first, before its shell can react to the end of the others.
-// none. The command comes first, before a shell sees what became of the rest.
 const killScript = `
 members() {
 	marked=

@@ -162,7 +162,7 @@ func (d *sshd) config(stateDir string) Config {
 	}
 }
 
-// hosts are Hosts of which the server is one.
+// hosts are Hosts that include the server.
 func (d *sshd) hosts(t testing.TB, cfg Config) *Hosts {
 	t.Helper()
 	n, err := New(cfg)

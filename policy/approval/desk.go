@@ -175,7 +175,7 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 		Previews: previews, AllowedDecisions: allowed, AlwaysUnavailable: why,
 		Note: req.Note, CreatedAt: now.UTC(), ExpiresAt: now.UTC().Add(d.expiry()),
 	}
-	there, err := d.room(&r)
+	there, err := d.admit(&r)
 	switch {
 	case err != nil:
 		return r, err
@@ -195,9 +195,8 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 	return d.put(r)
 }
 
-// room makes room for a request: it gives it a slug, or returns an error if too many are
-// pending. If the same request is pending already, it sets r to that one.
-func (d *Desk) room(r *Record) (there bool, err error) {
+// admit gives a request a slug, or returns an error if too many requests are pending. If the same request is pending already, it sets r to that one.
+func (d *Desk) admit(r *Record) (there bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.life.Err() != nil {

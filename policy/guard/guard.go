@@ -50,10 +50,10 @@ type Guard struct {
 	cfg   Config
 	using sync.Mutex // held while an approval is used up
 
-	mu       sync.Mutex
-	attended map[string]int               // how many calls wait for an approval; the call then runs the command itself
-	told     map[string]bool              // denied approvals whose call has been told so
-	env      map[string]map[string]string // environments of commands that wait, by approval
+	mu             sync.Mutex
+	attended       map[string]int               // how many calls wait for an approval; the call then runs the command itself
+	denialReported map[string]bool              // denied approvals whose call has been told so
+	env            map[string]map[string]string // environments of commands that wait, by approval
 }
 
 // New returns a guard.
@@ -64,7 +64,7 @@ func New(cfg Config) *Guard {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Guard{cfg: cfg, attended: map[string]int{}, told: map[string]bool{}, env: map[string]map[string]string{}}
+	return &Guard{cfg: cfg, attended: map[string]int{}, denialReported: map[string]bool{}, env: map[string]map[string]string{}}
 }
 
 // For returns the guard of an agent's Router.

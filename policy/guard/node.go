@@ -88,7 +88,7 @@ func (n *Node) Running() int {
 // is ignored.
 func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (corral.Process, error) {
 	said := cmd.Decided.Grant
-	agent, cmd, err := n.taken(agent, cmd)
+	agent, cmd, err := n.sanitize(agent, cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -119,25 +119,25 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 		return nil, err
 	}
 	ctx = pathenv.WithRules(ctx, EnvRules(n.guard.settings(agent).Tools.Exec))
-	leave, err := n.leave(ctx, agent, cmd, said)
+	permit, err := n.authorize(ctx, agent, cmd, said)
 	if err != nil {
 		n.refused(agent, cmd.ID, err)
 		return nil, err
 	}
-	leave.cmd.Decided.Fresh = old == nil // Attach found no process with this ID
-	p, err := leave.on.Start(withDecided(corral.WithAgent(ctx, agent), leave.cmd), leave.cmd)
+	permit.cmd.Decided.Fresh = old == nil // Attach found no process with this ID
+	p, err := permit.on.Start(withDecided(corral.WithAgent(ctx, agent), permit.cmd), permit.cmd)
 	if err != nil {
 		if !errors.Is(err, corral.ErrLost) {
-			n.notUsed(leave.approval)
+			n.notUsed(permit.approval)
 		}
 		return nil, err
 	}
-	return n.wrap(p, leave.warnings), nil
+	return n.wrap(p, permit.warnings), nil
 }
 
-// taken checks agent and command of a gateway, and clears the fields that this node
+// sanitize checks agent and command of a gateway, and clears the fields that this node
 // decides itself. Elevated is kept only if there is a sandbox to leave.
-func (n *Node) taken(agent string, cmd corral.Command) (string, corral.Command, error) {
+func (n *Node) sanitize(agent string, cmd corral.Command) (string, corral.Command, error) {
 	if err := cmd.Validate(); err != nil {
 		return "", cmd, err
 	}
@@ -153,41 +153,41 @@ func (n *Node) taken(agent string, cmd corral.Command) (string, corral.Command, 
 	return agent, cmd, nil
 }
 
-// A leave is a command that may be started.
-type leave struct {
+// A permit is a command that may be started.
+type permit struct {
 	cmd      corral.Command
 	on       corral.Executor // starts it
 	approval string          // the ID of the approval at the gateway; empty: it needed none
 	warnings []string
 }
 
-// leave decides on a command that is not running yet. If it may not run, the error
+// authorize decides on a command that is not running yet. If it may not run, the error
 // says why.
-func (n *Node) leave(ctx context.Context, agent string, cmd corral.Command, said []byte) (leave, error) {
+func (n *Node) authorize(ctx context.Context, agent string, cmd corral.Command, said []byte) (permit, error) {
 	e, err := n.explain(ctx, agent, cmd)
 	if err != nil {
-		return leave{}, err
+		return permit{}, err
 	}
 	d := e.Decision
 	switch {
 	case d.Outcome == policy.Denied:
-		return leave{}, &policy.DeniedError{Decision: d, Reason: d.Reason}
+		return permit{}, &policy.DeniedError{Decision: d, Reason: d.Reason}
 	case n.strict() && d.Outcome == policy.Asked:
 		if said != nil {
 			n.refused(agent, cmd.ID, errors.New("the gateway's approval counts for nothing here: node.approvals is local"))
 		}
 		if err := n.denied(agent, cmd, e); err != nil {
-			return leave{}, err
+			return permit{}, err
 		}
 		cmd, err := n.guard.ask(ctx, agent, cmd, e)
-		return leave{cmd: cmd, on: e.on}, ownPending(err)
+		return permit{cmd: cmd, on: e.on}, ownPending(err)
 	case d.Outcome == policy.Asked && said == nil:
-		return leave{}, &policy.DeniedError{Decision: d, Reason: d.Reason + "; it needs an approval, and came without one"}
+		return permit{}, &policy.DeniedError{Decision: d, Reason: d.Reason + "; it needs an approval, and came without one"}
 	case said == nil || n.strict():
 		if n.guard.cfg.File != nil {
 			n.guard.cfg.File.Used(e.text(), d)
 		}
-		return leave{cmd: e.pinned(cmd), on: e.on}, nil
+		return permit{cmd: e.pinned(cmd), on: e.on}, nil
 	}
 	return n.byGateway(ctx, cmd, e, said)
 }
@@ -224,30 +224,30 @@ func ownPending(err error) error {
 
 // byGateway decides on a command that comes with a gateway's grant. The grant has to be
 // valid even if the command needs no approval any more.
-func (n *Node) byGateway(ctx context.Context, cmd corral.Command, e Explanation, said []byte) (leave, error) {
+func (n *Node) byGateway(ctx context.Context, cmd corral.Command, e Explanation, said []byte) (permit, error) {
 	g, err := parseGrant(said)
 	if err != nil {
-		return leave{}, err
+		return permit{}, err
 	}
 	claim, err := n.guard.claimOf(e.Agent, cmd, e)
 	if err != nil {
-		return leave{}, err
+		return permit{}, err
 	}
 	until, err := g.check(e.Agent, cmd.ID, claim.Binding.Digest(), time.Now())
 	if err != nil {
-		return leave{}, err
+		return permit{}, err
 	}
-	l := leave{cmd: e.pinned(cmd), on: e.on, approval: g.Approval}
+	p := permit{cmd: e.pinned(cmd), on: e.on, approval: g.Approval}
 	d := e.Decision
 	if g.Fallback {
 		if d.Outcome == policy.Asked && d.Fallback != policy.Allowed {
-			return leave{}, &policy.DeniedError{Decision: d, Reason: d.Reason + "; nobody approved it, and askFallback is " + string(d.AskFallback.Value) + " (" + d.AskFallback.Source.String() + ")"}
+			return permit{}, &policy.DeniedError{Decision: d, Reason: d.Reason + "; nobody approved it, and askFallback is " + string(d.AskFallback.Value) + " (" + d.AskFallback.Source.String() + ")"}
 		}
-		return l, nil
+		return p, nil
 	}
 	desk := n.guard.cfg.Desk
 	if desk == nil {
-		return leave{}, refusal("it cannot be remembered here")
+		return permit{}, refusal("it cannot be remembered here")
 	}
 	again, err := desk.Redeem(ctx, approval.Given{
 		ID: g.Approval, Slug: g.Slug, CommandID: cmd.ID, Verdict: verdict(g), Scope: g.Always, By: cmp.Or(g.By, "somebody") + " at the gateway", Until: until,
@@ -255,19 +255,19 @@ func (n *Node) byGateway(ctx context.Context, cmd corral.Command, e Explanation,
 		Agent: e.Agent, Host: claim.Host, Node: claim.Node, Command: e.Request, PathPrepend: cmd.PathPrepend, Decision: d, Binding: claim.Binding,
 	})
 	if err != nil {
-		return leave{}, err
+		return permit{}, err
 	}
 	if again && !n.takeUnused(g.Approval) {
-		return leave{}, refusal("it was used already, by a process that is over and removed")
+		return permit{}, refusal("it was used already, by a process that is over and removed")
 	}
 	n.guard.cfg.Log.Info("a command runs by an approval of the gateway", "agent", e.Agent, "process", cmd.ID, "approval", g.Approval)
 	if g.Always != "" && d.Outcome == policy.Asked {
 		if err := n.keep(e, g.Always); err != nil {
 			n.guard.cfg.Log.Warn("what the gateway always allows is not remembered", "agent", e.Agent, "approval", g.Approval, "error", err)
-			l.warnings = append(l.warnings, "The node does not remember that this is always allowed: "+err.Error()+".")
+			p.warnings = append(p.warnings, "The node does not remember that this is always allowed: "+err.Error()+".")
 		}
 	}
-	return l, nil
+	return p, nil
 }
 
 func verdict(g grant) approval.Verdict {
@@ -304,7 +304,7 @@ func (n *Node) previews(e Explanation) []approval.Preview {
 // Decide returns this node's decision on a command, encoded for a gateway's guard. It
 // starts nothing and asks for no approval.
 func (n *Node) Decide(ctx context.Context, agent string, cmd corral.Command) ([]byte, error) {
-	agent, cmd, err := n.taken(agent, cmd)
+	agent, cmd, err := n.sanitize(agent, cmd)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (g *Guard) Serve(ctx context.Context, h Handler) {
 			if ctx.Err() != nil {
 				return
 			}
-			if err := g.settle(ctx, d.rec, h, d.fresh); err != nil {
+			if err := g.handleAnswer(ctx, d.rec, h, d.fresh); err != nil {
 				g.cfg.Log.Error("cannot do what follows from an approval; trying again", "approval", d.rec.ID, "state", d.rec.State, "error", err)
 				d.at = time.Now().Add(retryDelay)
 				again[d.rec.ID] = d
@@ -116,17 +116,17 @@ func (g *Guard) changes(ctx context.Context, after int64, again bool) ([]approva
 	return changed, next, err
 }
 
-// settle acts on a record: it runs the command or tells the agent that it will not run.
-// After an error, the caller tries again later. Fresh: the record changed since this start
+// handleAnswer acts on a record: it runs the command or tells the agent that it will not
+// run. After an error, the caller tries again later. Fresh: the record changed since this start
 // of the program.
-func (g *Guard) settle(ctx context.Context, rec approval.Record, h Handler, fresh bool) error {
+func (g *Guard) handleAnswer(ctx context.Context, rec approval.Record, h Handler, fresh bool) error {
 	n, ok := rec.Noted()
 	if rec.State == approval.Pending || !ok {
 		return nil
 	}
 	g.mu.Lock()
-	env, attended, told := g.env[rec.ID], g.attended[rec.ID] > 0, g.told[rec.ID]
-	delete(g.told, rec.ID)
+	env, attended, told := g.env[rec.ID], g.attended[rec.ID] > 0, g.denialReported[rec.ID]
+	delete(g.denialReported, rec.ID)
 	g.mu.Unlock()
 	// It may have been used since, for example by the call that waited for it.
 	if now, err := g.cfg.Desk.Get(rec.Agent, rec.ID); err == nil {
@@ -208,7 +208,7 @@ func (g *Guard) Await(ctx context.Context, rec approval.Record, approve func(con
 	defer g.attend(rec.ID, -1)
 	rec, err := g.answered(ctx, rec, approve)
 	if err == nil && (rec.State == approval.Denied || rec.State == approval.Expired) {
-		g.tell(rec.ID)
+		g.noteDenialReported(rec.ID)
 	}
 	if err != nil || rec.State != approval.Allowed {
 		return rec, err
@@ -281,16 +281,16 @@ func (g *Guard) attend(id string, n int) {
 	}
 }
 
-// tell notes that a call was told that its command will not run. Only Serve reads and
-// removes the notes; it may not run, so their number is bounded.
-func (g *Guard) tell(id string) {
+// noteDenialReported notes that a call was told that its command will not run. Only Serve
+// reads and removes the notes; it may not run, so their number is bounded.
+func (g *Guard) noteDenialReported(id string) {
 	const most = 1000
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.told) >= most {
-		clear(g.told)
+	if len(g.denialReported) >= most {
+		clear(g.denialReported)
 	}
-	g.told[id] = true
+	g.denialReported[id] = true
 }
 
 func sleep(ctx context.Context, d time.Duration) {

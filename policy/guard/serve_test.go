@@ -180,7 +180,7 @@ func TestUsedOnce(t *testing.T) {
 	if _, err := r.check(cmd); err != nil {
 		t.Fatal(err)
 	}
-	r.ok(r.guard.settle(t.Context(), stale, h, true)) // an old copy of the record
+	r.ok(r.guard.handleAnswer(t.Context(), stale, h, true)) // an old copy of the record
 	ctx := context.WithValue(t.Context(), firstUse{}, true)
 	if _, err := r.guard.For("main")(ctx, cmd, gateway); !errors.Is(err, errUsed) {
 		t.Errorf("it is good once more: %v", err)

@@ -172,7 +172,7 @@ func (w *directory) mkdir(_ context.Context, name string, perm fs.FileMode, o ow
 		return err
 	}
 	defer f.Close()
-	return settle(f, perm, o)
+	return setOwnerAndMode(f, perm, o)
 }
 
 func (w *directory) create(_ context.Context, name string, content []byte, perm fs.FileMode, o owner) error {
@@ -182,7 +182,7 @@ func (w *directory) create(_ context.Context, name string, content []byte, perm 
 	}
 	_, err = f.Write(content)
 	if err == nil {
-		err = settle(f, perm, o)
+		err = setOwnerAndMode(f, perm, o)
 	}
 	if err == nil {
 		err = f.Sync()

@@ -21,9 +21,9 @@ func lockRoot(_ context.Context, _ *os.Root, name string) (io.Closer, error) {
 
 func (s *stat) system(fs.FileInfo) {}
 
-// settle does nothing: files have the owner and the permissions of their
+// setOwnerAndMode does nothing: files have the owner and the permissions of their
 // directory.
-func settle(*os.File, fs.FileMode, owner) error { return nil }
+func setOwnerAndMode(*os.File, fs.FileMode, owner) error { return nil }
 
 // syncDir does nothing: directories cannot be synced.
 func syncDir(*os.File) error { return nil }

@@ -67,9 +67,9 @@ func (s *stat) system(info fs.FileInfo) {
 	s.id = strconv.FormatUint(uint64(st.Dev), 10) + ":" + strconv.FormatUint(st.Ino, 10) //nolint:unconvert,gosec // as above
 }
 
-// settle sets owner and mode of a new file or directory by its handle: another file may
-// have its name by now.
-func settle(f *os.File, perm fs.FileMode, o owner) error {
+// setOwnerAndMode sets owner and mode of a new file or directory by its handle: another
+// file may have its name by now.
+func setOwnerAndMode(f *os.File, perm fs.FileMode, o owner) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err

@@ -40,9 +40,9 @@ const (
 	DenyOnce    Answer = "deny"
 )
 
-// settle asks the Approver about a command, unless v allows it. If the command may not
-// run, it returns an ErrDenied.
-func (t *Tool) settle(ctx context.Context, in Input, v Verdict) error {
+// requireApproval asks the Approver about a command, unless v allows it. If the command
+// may not run, it returns an ErrDenied.
+func (t *Tool) requireApproval(ctx context.Context, in Input, v Verdict) error {
 	if v.Outcome == policy.Allowed {
 		return nil
 	}

@@ -121,7 +121,7 @@ func (t *Tool) Run(ctx context.Context, in Input) (Output, error) {
 	if err != nil {
 		return Output{}, invalid(err)
 	}
-	if err := t.settle(ctx, in, v); err != nil {
+	if err := t.requireApproval(ctx, in, v); err != nil {
 		return Output{}, err
 	}
 	return t.run(ctx, in, dir)

@@ -42,7 +42,7 @@ func TestWrongPort(t *testing.T) {
 	}
 }
 
-// greeter is a server that says something to whoever connects.
+// greeter is a server that sends a text to each client.
 func greeter(t *testing.T, text string) (address string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

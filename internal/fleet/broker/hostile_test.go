@@ -93,7 +93,7 @@ func TestWebSocketNoise(t *testing.T) {
 	}
 }
 
-// Whoever says nothing is cut off.
+// A client that sends nothing is cut off.
 func TestSilence(t *testing.T) {
 	s, _ := serveLogged(t)
 	plain := func(a net.Addr) net.Conn {

@@ -201,7 +201,7 @@ func FuzzSubject(f *testing.F) {
 	})
 }
 
-// A window is a set, of which what is too old counts as in it.
+// A window is a set; numbers that are too old count as members.
 func TestWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const size = 128

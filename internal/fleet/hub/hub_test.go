@@ -268,7 +268,7 @@ func TestPair(t *testing.T) {
 	}
 }
 
-// What was revoked is disconnected, whatever it does.
+// A revoked node is disconnected, whatever it does.
 func TestRevokedIsCut(t *testing.T) {
 	h := open(t, Config{Dir: t.TempDir()})
 	m := newMachine(t, h)
@@ -312,7 +312,7 @@ func TestPairByWebSocket(t *testing.T) {
 	}
 }
 
-// Whoever has a setup token is a node at once, with the labels of the token.
+// A machine with a setup token is a node at once, with the labels of the token.
 func TestToken(t *testing.T) {
 	h := open(t, Config{Dir: t.TempDir()})
 	made, err := h.NewToken(api.NewNodeToken{TTL: api.Duration(time.Minute), Labels: map[string]string{"pool": "ci"}, By: "alice"})

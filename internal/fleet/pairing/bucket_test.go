@@ -84,7 +84,7 @@ func knows(r *Registry, keys ...int) func() bool {
 	return func() bool { return slices.Equal(authorised(r, 20), keys) }
 }
 
-// What is decided at one gateway counts at all.
+// A decision at one gateway counts at all.
 func TestSeveralGateways(t *testing.T) {
 	c := newCluster(t)
 	a, heardA := c.gateway()
@@ -164,7 +164,7 @@ func TestSeveralGateways(t *testing.T) {
 	}
 }
 
-// Whoever is first wins, and nothing gets lost, however many write at once.
+// The first writer wins, and nothing gets lost, however many write at once.
 func TestManyGateways(t *testing.T) {
 	c := newCluster(t)
 	const gateways, keys, uses = 3, 8, 4

@@ -39,7 +39,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What is kept aside is never overwritten.
+// Files kept aside are never overwritten.
 func TestKeep(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)

@@ -249,7 +249,7 @@ func usedOnce(t *testing.T, cfg Config) {
 	}
 }
 
-// What was approved at one gateway is the very command, at any.
+// An approval at one gateway is for the very same command at all.
 func boundPlan(t *testing.T, cfg Config) {
 	d := open(t, cfg, approval.Options{})
 	req := Request("git push")
@@ -379,7 +379,7 @@ func expiry(t *testing.T, cfg Config) {
 	}
 }
 
-// What was so when all gateways ended is so when they begin anew.
+// The state when all gateways end is the state when they start again.
 func reopened(t *testing.T, cfg Config) {
 	d := open(t, cfg, approval.Options{})
 	want := map[string]approval.State{}

@@ -247,7 +247,7 @@ func (p *refProcess) reap(pumped <-chan struct{}, ours []*os.File) {
 	close(p.done)
 }
 
-// orphans is what is left of the tree, now that the command is gone.
+// orphans returns the rest of the tree, after the end of the command.
 func (p *refProcess) orphans() (pids []int) {
 	for _, pid := range p.tree() {
 		if s, err := procfs.Read(fmt.Sprintf("/proc/%d", pid)); err == nil && !s.Ended() {

@@ -21,7 +21,7 @@ const (
 	cgroupPrefix = "corral-"     // of a warden's cgroup; its process ID follows
 )
 
-// deathLimit bounds how long what was killed may take to be gone.
+// deathLimit bounds the time until killed processes are gone.
 const deathLimit = 10 * time.Second
 
 // remove removes a directory with what lives in it: containers, wardens with

@@ -35,7 +35,7 @@ type Wire struct {
 	Delay  time.Duration
 	Jitter time.Duration // at most; packets overtake each other
 	Loss   float64       // of 1
-	Cut    bool          // nothing arrives, and nobody is told
+	Cut    bool          // nothing arrives, without an error
 }
 
 // A Host is a machine of a Net.
