@@ -23,7 +23,7 @@ export function Chart({ usage, title, series, format, limit }) {
       const axis = { stroke: color('--dim'), font: '11px system-ui, sans-serif', ticks: { show: false }, grid: { stroke: color('--line'), width: 1 } };
       made.current = new uPlot({
         width: box.current.clientWidth, height, legend: { show: false }, cursor: { y: false }, padding: [6, 6, 0, 0],
-        scales: { y: { range: (u, min, max) => [0, Math.max(max, limit || 0, 1e-9) * 1.05] } },
+        scales: { y: { range: (u, min, max) => [0, Math.max(max, limit || 0, 0.1) * 1.05] } },
         axes: [{ ...axis, size: 22, space: 60, values: (u, at) => at.map((t) => new Date(t * 1000).toTimeString().slice(0, 5)) }, { ...axis, size: 62, values: (u, v) => v.map(format) }],
         series: [{}, ...series.map(([, label, c]) => ({ label, stroke: color(c), width: 1.5, points: { show: false } }))],
       }, made.current?.data || [[]], box.current);
