@@ -34,7 +34,7 @@ func (g *Guard) CheckPorts(agent string) error {
 // DialPort connects to a port on behalf of a gateway's agent: in its sandbox, if its
 // commands run in one here, and otherwise on this machine, if node.ports has it.
 func (n *Node) DialPort(ctx context.Context, agent string, port int) (net.Conn, error) {
-	agent, cmd, err := n.taken(agent, corral.Command{Shell: "true"})
+	agent, cmd, err := n.sanitize(agent, corral.Command{Shell: "true"})
 	if err != nil {
 		return nil, err
 	}
