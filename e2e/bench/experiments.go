@@ -15,6 +15,9 @@ func (o options) pick(full, quick int) int {
 	return full
 }
 
+// volume is how much is moved where that is measured, in bytes.
+func (o options) volume() int64 { return int64(o.pick(1<<30, 16<<20)) }
+
 func (o options) roundsOr(n int) int {
 	switch {
 	case o.rounds > 0:
@@ -71,7 +74,7 @@ func consume(n int64) job {
 // experiments is everything that is measured in rounds.
 func (s *site) experiments(o options) []experiment {
 	noop := job{shell: "true"}
-	volume := int64(o.pick(1<<30, 16<<20))
+	volume := o.volume()
 	all := s.pick(boxLocal, boxFDs, boxFrames, boxEngine, hostLocal, hostWarden, hostInProcess)
 	return []experiment{
 		{
@@ -177,6 +180,16 @@ func (s *site) experiments(o options) []experiment {
 			rounds: o.roundsOr(25), reps: 1,
 			places: s.pick(followed(0), followed(followers)), value: bandwidth(volume, produce),
 			checks: []check{{over: followed(followers), under: followed(0), atLeast: 0.9}},
+		},
+		{
+			name: "port", title: "1 GiB from what listens on a port", unit: "MB/s",
+			rounds: o.roundsOr(9), reps: 1,
+			places: s.pick(portLoopback, portDial, portForward),
+			value:  bandwidth(volume, func(n int64) job { return job{output: n} }),
+			checks: []check{
+				{over: portDial, under: portLoopback, atLeast: 0.7},
+				{over: portForward, under: portLoopback, atLeast: 0.7},
+			},
 		},
 		{
 			name: "enforce", title: "true, without a shell, to which the kernel keeps it", unit: "ms",

@@ -107,6 +107,9 @@ func newSite(ctx context.Context, o options) (_ *site, err error) {
 	if err := s.addGateway(ctx, o.corral); err != nil {
 		return nil, err
 	}
+	if err := s.addPorts(ctx, o.corral, o.volume()); err != nil {
+		return nil, err
+	}
 	s.addCLI(o.corral)
 	s.add(place{name: coldSandbox, run: s.cold})
 	s.add(place{name: warmSandbox, run: s.warm})

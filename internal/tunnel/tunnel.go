@@ -44,7 +44,8 @@ var lookEvery = time.Second
 // A side that has closed the whole connection looks like one that ended only what it
 // sends, until something is sent to it. So the kernel is asked, where it can tell.
 //
-// Between sockets the kernel moves them (splice); for that Conn has to be what net made.
+// Between sockets the kernel of Linux moves them (splice); for that each Conn has to be a
+// syscall.Conn.
 func Join(ctx context.Context, a, b End) error {
 	var once sync.Once
 	closeBoth := func() {
@@ -109,9 +110,7 @@ func forward(to Conn, from End) error {
 	}
 	if err == nil {
 		var rest int64
-		buf := buffers.Get().(*[piece]byte)
-		rest, err = io.CopyBuffer(to, from.Conn, buf[:])
-		buffers.Put(buf)
+		rest, err = transfer(to, from.Conn)
 		moved += rest
 	}
 	if from.Moved != nil {
@@ -121,4 +120,14 @@ func forward(to Conn, from End) error {
 		return err
 	}
 	return to.CloseWrite()
+}
+
+// transfer moves bytes until from ends.
+func transfer(to, from Conn) (int64, error) {
+	if moved, handled, err := splice(to, from); handled {
+		return moved, err
+	}
+	buf := buffers.Get().(*[piece]byte)
+	defer buffers.Put(buf)
+	return io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, buf[:]) // not by smaller ones of their own
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/tunnel"
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
@@ -132,6 +133,32 @@ func TestDialHostileSocket(t *testing.T) {
 	}
 	if l, err := unix.GetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER); err != nil || l.Onoff != 0 {
 		t.Errorf("it lingers: %+v, %v", l, err)
+	}
+}
+
+// Nor does the kernel wait for it when it moves the bytes itself.
+func TestDialHostileSplice(t *testing.T) {
+	fd, port, peer := tcp(t)
+	conn, err := answering(t, fd).Dial(t.Context(), port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, _, client := tcp(t)
+	joined := make(chan error, 1)
+	go func() { joined <- tunnel.Join(ctx, tunnel.End{Conn: conn.(tunnel.Conn)}, tunnel.End{Conn: client}) }()
+	if err := unix.SetNonblock(fd, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := peer.Write([]byte("x")); err != nil { // after which it waits in splice(2)
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	cancel()
+	select {
+	case <-joined:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for what a sandbox does not send")
 	}
 }
 

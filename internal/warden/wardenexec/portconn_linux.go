@@ -149,7 +149,10 @@ func (c *portConn) Close() error {
 	if c.closed.Swap(true) {
 		return net.ErrClosed
 	}
-	_ = c.rc.Control(func(fd uintptr) { dontLinger(int(fd)) }) // it is closed in any case
+	_ = c.rc.Control(func(fd uintptr) {
+		dontLinger(int(fd))
+		_ = unix.Shutdown(int(fd), unix.SHUT_RDWR) // what waits in the kernel (splice) does so no more
+	}) // it is closed in any case
 	return c.f.Close()
 }
 
