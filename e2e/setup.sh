@@ -34,6 +34,7 @@ test=(
 	mypy:mypy # the types of the client in Python
 	/usr/bin/ssh-keygen:openssh-client
 	/usr/sbin/sshd:openssh-server
+	openssl:openssl         # what the gateway speaks over TLS, by another program than Go
 	nats-server:nats-server # a message server of somebody else's
 	ip:iproute2             # network namespaces, as hosts of a network
 	newuidmap:uidmap        # engines of users

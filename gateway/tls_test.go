@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -8,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +68,7 @@ func TestTLS(t *testing.T) {
 	if !shown().Equal(first) {
 		t.Error("it shows another certificate")
 	}
+	bySSL(t, address, first)
 	if conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}); err == nil {
 		conn.Close()
 		t.Error("it speaks TLS 1.1")
@@ -82,12 +86,34 @@ func TestTLS(t *testing.T) {
 	if !shown().Equal(second) {
 		t.Error("it does not show the new certificate")
 	}
+	bySSL(t, address, second)
 	if err := os.WriteFile(key, []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(lookAgain + 100*time.Millisecond)
 	if !shown().Equal(second) {
 		t.Error("it does not show the certificate that can be used")
+	}
+}
+
+// bySSL has openssl say the same: which versions there are, and which certificate.
+func bySSL(t *testing.T, address string, cert *x509.Certificate) {
+	t.Helper()
+	for version, spoken := range map[string]bool{"tls1": false, "tls1_1": false, "tls1_2": true, "tls1_3": true} {
+		// By itself it refuses the old versions at this level.
+		cmd := exec.CommandContext(t.Context(), "openssl", "s_client", "-connect", address, "-"+version, "-cipher", "DEFAULT@SECLEVEL=0")
+		cmd.Stdin = strings.NewReader("")
+		out, err := cmd.CombinedOutput()
+		switch {
+		case !spoken && (err == nil || !bytes.Contains(out, []byte("alert protocol version"))):
+			t.Errorf("openssl s_client -%s: %v\n%s", version, err, out)
+		case spoken:
+			at := max(bytes.Index(out, []byte("-----BEGIN CERTIFICATE")), 0)
+			block, _ := pem.Decode(out[at:])
+			if err != nil || block == nil || !bytes.Equal(block.Bytes, cert.Raw) {
+				t.Errorf("openssl s_client -%s: %v\n%s", version, err, out)
+			}
+		}
 	}
 }
 
