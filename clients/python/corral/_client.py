@@ -39,7 +39,7 @@ class AsyncClient:
                  state_dir: Optional[str] = None, agent: str = "", session: str = "", sender: str = "", retry: float = 30.0, timeout: float = 600.0) -> None:
         if socket and url:
             raise InvalidError("both a socket and a URL were given", hint="a gateway is at one of them")
-        place = Place(socket, url, token, fingerprint) if socket or url else find(state_dir)
+        place = Place(socket, url, token, fingerprint) if socket or url else find(state_dir, token, fingerprint)
         self._transport = Transport(self._network, place, agent=agent, session=session, sender=sender, retry=retry, timeout=timeout)
 
     async def __aenter__(self) -> "AsyncClient":
@@ -116,7 +116,7 @@ class AsyncClient:
     def events(self, after: Optional[int] = None, *, all_agents: bool = False, once: bool = False) -> AsyncEvents:
         """What happens to the sessions: after the event of that number (0: all that is kept),
         or else from now on. once: only the events that there are."""
-        return AsyncEvents(self._transport, after, all_agents, once)
+        return AsyncEvents(self._transport, after, "*" if all_agents else None, once, "events")
 
     # Sandboxes
 
@@ -135,6 +135,11 @@ class AsyncClient:
         """What commands wait for (state="pending"), or waited for."""
         found: List[Dict[str, Any]] = (await self._transport.json("GET", "approvals", query={"state": state, "agent": agent}))["approvals"]
         return found
+
+    def approval_changes(self, after: Optional[int] = None, *, agent: str = "", once: bool = False) -> AsyncEvents:
+        """Approvals as they are made and answered, of one agent or of all: after the change of
+        that number (0: all that is kept), or else from now on. once: only those that there are."""
+        return AsyncEvents(self._transport, after, agent or None, once, "approvals", "changes")
 
     async def approval(self, ref: str) -> Dict[str, Any]:
         """An approval, by its ID, its slug, or a beginning of one."""

@@ -97,16 +97,16 @@ class AsyncStream(Feed[Event]):
 
 
 class AsyncEvents(Feed[Dict[str, Any]]):
-    """Iterates over what happens to the sessions: each event is the API's JSON.
+    """Iterates over what happens to the sessions, or to the approvals: each event is the API's JSON.
 
     after is the number (seq) of the last event that was seen.
     """
 
     most = 16 << 20
 
-    def __init__(self, transport: Transport, after: Optional[int], all_agents: bool, once: bool) -> None:
+    def __init__(self, transport: Transport, after: Optional[int], agent: Optional[str], once: bool, *path: str) -> None:
         super().__init__(transport)
-        self.after, self._all, self._whole = after, all_agents, once
+        self.after, self._agent, self._whole, self._path = after, agent, once, path
         self._forget()
 
     async def __aenter__(self) -> "AsyncEvents":
@@ -117,8 +117,8 @@ class AsyncEvents(Feed[Dict[str, Any]]):
 
     def _call(self) -> Call:
         self._forget()
-        query: Query = {"after": self.after, "agent": "*" if self._all else None, "once": self._whole}
-        return Call("GET", ("events",), query, accept="text/event-stream")
+        query: Query = {"after": self.after, "agent": self._agent, "once": self._whole}
+        return Call("GET", self._path, query, accept="text/event-stream")
 
     def _forget(self) -> None:
         """What is known of an event before its end, which is an empty line."""

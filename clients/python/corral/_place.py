@@ -80,16 +80,20 @@ class Place:
                               hint="compare it with the one in the gateway's log")
 
 
-def find(directory: Optional[str]) -> Place:
+def find(directory: Optional[str], token: str = "", fingerprint: str = "") -> Place:
     """Where the program corral would look: at CORRAL_URL, or else in a state directory."""
     base = directory or state_dir()
     url = os.environ.get("CORRAL_URL", "") if directory is None else ""
     if not url:
-        return Place(socket=os.path.join(base, SOCKET_FILE))
+        if fingerprint:
+            raise InvalidError("a fingerprint was given, and no URL", hint="leave it out, give url as well, or set CORRAL_URL: a socket has no certificate")
+        return Place(socket=os.path.join(base, SOCKET_FILE), token=token)
+    if token:
+        return Place(url=url, token=token, fingerprint=fingerprint)
     name = os.environ.get("CORRAL_TOKEN_FILE", "") or os.path.join(base, TOKEN_FILE)
     try:
         with open(name, encoding="ascii") as f:
             token = f.read(4096).strip()
     except (OSError, ValueError) as e:
         raise UnavailableError(f"cannot read the token of the gateway at {url}: {e}", hint="name its token file in CORRAL_TOKEN_FILE") from e
-    return Place(url=url, token=token)
+    return Place(url=url, token=token, fingerprint=fingerprint)

@@ -65,7 +65,7 @@ class Stream:
 
 
 class Events:
-    """Iterates over what happens to the sessions: each event is the API's JSON."""
+    """Iterates over what happens to the sessions, or to the approvals: each event is the API's JSON."""
 
     def __init__(self, inner: AsyncEvents) -> None:
         self._inner = inner
@@ -220,6 +220,11 @@ class Client:
         """What happens to the sessions: after the event of that number (0: all that is kept),
         or else from now on. once: only the events that there are."""
         return Events(self._inner.events(after, all_agents=all_agents, once=once))
+
+    def approval_changes(self, after: Optional[int] = None, *, agent: str = "", once: bool = False) -> Events:
+        """Approvals as they are made and answered, of one agent or of all: after the change of
+        that number (0: all that is kept), or else from now on. once: only those that there are."""
+        return Events(self._inner.approval_changes(after, agent=agent, once=once))
 
     def sandbox(self, name: str) -> Sandbox:
         """The sandbox of that name, with its files."""

@@ -172,6 +172,12 @@ class TestClient(GatewayTest):
             with corral.Client() as client:
                 self.assertTrue(str(client._inner._transport.place).startswith("http://"))
                 client.sessions()
+        with unittest.mock.patch.dict(os.environ, {"CORRAL_STATE_DIR": self.gateway.state, "CORRAL_URL": "https://127.0.0.1:1"}):
+            with corral.Client(token="own", fingerprint="ab:cd") as client:
+                place = client._inner._transport.place
+                self.assertEqual((place.url, place.token, place.fingerprint), ("https://127.0.0.1:1", "own", "ab:cd"))
+        with unittest.mock.patch.dict(os.environ, {"CORRAL_URL": ""}), self.assertRaises(corral.InvalidError):
+            corral.Client(fingerprint="ab:cd")
 
     def test_threads(self) -> None:
         texts = {}

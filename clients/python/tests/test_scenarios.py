@@ -140,6 +140,8 @@ class Scenarios(unittest.IsolatedAsyncioTestCase):
         path = os.path.join(self.gateway.work, "approved")
         allowed, denied = await ask(f"echo yes >{path}"), await ask(f"echo no >{path}")
         self.assertLessEqual({allowed, denied}, {a["approvalId"] for a in await self.client.approvals(state="pending")})
+        seen = [a["approvalId"] async for a in self.client.approval_changes(0, once=True)]
+        self.assertLessEqual({allowed, denied}, set(seen))
         answered = await self.client.answer(allowed, "allow-once", by="alice")
         await (await self.client.session(answered["commandId"])).wait(30)
         self.assertEqual((await self.client.answer(denied, "deny", by="alice"))["state"], "denied")

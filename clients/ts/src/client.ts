@@ -156,6 +156,11 @@ export class Corral {
     return (await this.#json<{ approvals: Approval[] }>("GET", ["approvals"], { ...pick(options), query })).approvals;
   }
 
+  /** Iterates over approvals as they are made and answered, of one agent or of all; after is the number of a change. */
+  approvalChanges(options: Omit<EventsOptions, "allAgents"> & { agent?: string } = {}): SessionEvents<Approval> {
+    return new SessionEvents<Approval>(this.#transport, options, ["approvals", "changes"]);
+  }
+
   /** An approval, by its ID, its slug, or a beginning of one. */
   approval(ref: string, options: CallOptions = {}): Promise<Approval> {
     return this.#json<Approval>("GET", ["approvals", ref], pick(options));

@@ -25,8 +25,8 @@ export interface EventsOptions extends CallOptions {
   once?: boolean;
 }
 
-/** Iterates over what happens to the sessions. */
-export class SessionEvents extends Feed<SessionEvent> {
+/** Iterates over what happens to the sessions. What happens to approvals is read likewise. */
+export class SessionEvents<Item = SessionEvent> extends Feed<Item> {
   /** The number of the last event. */
   after: number | undefined;
 
@@ -38,16 +38,19 @@ export class SessionEvents extends Feed<SessionEvent> {
   #data = "";
   #id: number | undefined;
 
-  constructor(transport: Transport, options: EventsOptions = {}) {
+  readonly #path: string[];
+
+  constructor(transport: Transport, options: EventsOptions & { agent?: string } = {}, path = ["events"]) {
     super(transport, options);
     this.after = options.after;
     this.whole = options.once === true;
-    this.#query = { agent: options.allAgents ? "*" : undefined, once: options.once };
+    this.#query = { agent: options.allAgents ? "*" : options.agent, once: options.once };
+    this.#path = path;
   }
 
   protected call(): Call {
     this.#forget();
-    return { method: "GET", path: ["events"], query: { ...this.#query, after: this.after }, accept: "text/event-stream" };
+    return { method: "GET", path: this.#path, query: { ...this.#query, after: this.after }, accept: "text/event-stream" };
   }
 
   #forget(): void {
@@ -56,7 +59,7 @@ export class SessionEvents extends Feed<SessionEvent> {
     this.#id = this.after;
   }
 
-  protected understand(line: Uint8Array): { item?: SessionEvent } {
+  protected understand(line: Uint8Array): { item?: Item } {
     try {
       const [, name, value] = /^([^:]*):? ?(.*?)\r?$/s.exec(new TextDecoder().decode(line)) as unknown as [string, string, string];
       if (name === "id") {
@@ -77,11 +80,11 @@ export class SessionEvents extends Feed<SessionEvent> {
     }
   }
 
-  #end(): { item?: SessionEvent } {
-    let item = this.#data === "" ? undefined : (JSON.parse(this.#data) as SessionEvent);
+  #end(): { item?: Item } {
+    let item = this.#data === "" ? undefined : (JSON.parse(this.#data) as Item & { next?: unknown });
     if (item !== undefined && this.#kind === "corral.missed") {
-      this.#id = number(item["next"]);
-      item = { type: this.#kind, seq: this.#id };
+      this.#id = number(item.next);
+      item = { type: this.#kind, seq: this.#id } as unknown as Item & { next?: unknown };
     }
     this.after = this.#id;
     this.#forget();

@@ -200,6 +200,11 @@ describe("a gateway", () => {
     const pending = await corral.approvals({ state: "pending" });
     assert.deepEqual(pending.map((a) => a.approvalId), [asked.approvalId]);
     assert.equal((await corral.approval(asked.approvalId)).state, "pending");
+    const seen = [];
+    for await (const a of corral.approvalChanges({ after: 0, once: true })) {
+      seen.push([a.approvalId, a.state]);
+    }
+    assert.deepEqual(seen, [[asked.approvalId, "pending"]]);
     const answered = await corral.answer(asked.approvalId, "allow-once", { by: "alice" });
     await (await corral.session(answered.commandId)).wait({ timeout: 30 });
     assert.equal((await corral.run(`cat ${path}`)).text, "yes\n");
