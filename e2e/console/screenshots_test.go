@@ -135,7 +135,12 @@ func startAt(t *testing.T, dir string, flags ...string) *gateway {
 	})
 	g := launch(t, dir, flags...)
 	t.Cleanup(func() {
-		list, err := g.c.Sandboxes(context.Background())
+		running, err := g.c.Sessions(context.Background(), true)
+		for _, s := range running {
+			g.post(s.Agent, "/v1/sessions/"+s.ID+"/kill", "{}") // one may have ended
+		}
+		list, serr := g.c.Sandboxes(context.Background())
+		err = errors.Join(err, serr)
 		for _, b := range list {
 			err = errors.Join(err, g.c.RemoveSandbox(context.Background(), b.Name))
 		}
