@@ -16,6 +16,10 @@ import (
 // numbers its threads have no filter knows. So a command may set these of the
 // caller alone, which every such call names by 0; to ask is allowed.
 //
+// The ordinary scheduling is the exception: it takes nothing from a process, and
+// libraries set it for a new thread by the thread's number (ZeroMQ ends the program
+// if it cannot).
+//
 // The warden filters itself, and what it makes inherits that, rather than
 // have the engine do it: so it holds on every engine, with a profile of the
 // operator's, and on gVisor, which heeds no engine's profile.
@@ -84,6 +88,7 @@ func guardFilter(archs []calls) (f []unix.SockFilter) {
 	limit := append([]unix.SockFilter{
 		load(arg(2)), unless(0, 3), load(arg(2) + 4), unless(0, 1), allow, // without a new limit it asks
 	}, ownOnly(0)...)
+	scheduler := append([]unix.SockFilter{load(arg(1)), unless(unix.SCHED_NORMAL, 1), allow}, ownOnly(0)...)
 
 	for _, c := range archs {
 		part := []unix.SockFilter{load(atNumber), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: ^c.ignore}}
@@ -93,7 +98,7 @@ func guardFilter(archs []calls) (f []unix.SockFilter) {
 		}{
 			{c.prlimit, limit},
 			{c.setpriority, notAll(prioUser)}, {c.ioprio, notAll(ioprioUser)},
-			{c.setscheduler, ownOnly(0)}, {c.setparam, ownOnly(0)}, {c.setattr, ownOnly(0)},
+			{c.setscheduler, scheduler}, {c.setparam, ownOnly(0)}, {c.setattr, ownOnly(0)},
 		} {
 			part = append(append(part, unless(call.number, len(call.body))), call.body...)
 		}

@@ -67,8 +67,9 @@ func call(trap, a, b, c uintptr) error {
 }
 
 // The exit codes of meddle: what it could not do to itself, what it could do to
-// its warden, and what to every process of its user.
-const ownFailed, otherWorked, userWorked, askFailed = 10, 30, 50, 70
+// its warden, and what to every process of its user; that it could not ask, and that a thread could not
+// have the ordinary scheduling by its number.
+const ownFailed, otherWorked, userWorked, askFailed, ordinaryFailed = 10, 30, 50, 70, 71
 
 // meddle tries them with the warden and each of its threads.
 func meddle() int {
@@ -99,6 +100,9 @@ func meddle() int {
 	}
 	if unix.Prlimit(warden, unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) != nil {
 		return askFailed
+	}
+	if call(unix.SYS_SCHED_SETSCHEDULER, uintptr(unix.Gettid()), unix.SCHED_NORMAL, uintptr(unsafe.Pointer(new(uint32)))) != nil {
+		return ordinaryFailed
 	}
 	return 0
 }
