@@ -15,6 +15,7 @@ export function Chart({ usage, title, series, format, limit }) {
   const some = usage.at.length > 1;
   useEffect(() => {
     if (!some) return;
+    const el = box.current; // the ref is cleared before this effect is
     let gone = false, observers = [];
     const draw = async () => {
       const { default: uPlot } = await import('./uplot.js');
@@ -22,16 +23,16 @@ export function Chart({ usage, title, series, format, limit }) {
       made.current?.destroy();
       const axis = { stroke: color('--dim'), font: '11px system-ui, sans-serif', ticks: { show: false }, grid: { stroke: color('--line'), width: 1 } };
       made.current = new uPlot({
-        width: box.current.clientWidth, height, legend: { show: false }, cursor: { y: false }, padding: [6, 6, 0, 0],
+        width: el.clientWidth, height, legend: { show: false }, cursor: { y: false }, padding: [6, 6, 0, 0],
         scales: { y: { range: (u, min, max) => [0, Math.max(max, limit || 0, 0.1) * 1.05] } },
         axes: [{ ...axis, size: 22, space: 60, values: (u, at) => at.map((t) => new Date(t * 1000).toTimeString().slice(0, 5)) }, { ...axis, size: 62, values: (u, v) => v.map(format) }],
         series: [{}, ...series.map(([, label, c]) => ({ label, stroke: color(c), width: 1.5, points: { show: false } }))],
-      }, made.current?.data || [[]], box.current);
+      }, made.current?.data || [[]], el);
       made.current.setData(gaps(usage, series.map(([name]) => name)));
     };
     draw();
-    const resize = new ResizeObserver(() => made.current?.setSize({ width: box.current.clientWidth, height }));
-    resize.observe(box.current);
+    const resize = new ResizeObserver(() => made.current?.setSize({ width: el.clientWidth, height }));
+    resize.observe(el);
     const theme = new MutationObserver(draw);
     theme.observe(document.documentElement, { attributeFilter: ['data-theme'] });
     observers = [resize, theme];
