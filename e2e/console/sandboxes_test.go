@@ -31,7 +31,9 @@ func (p *tab) downloads() string {
 	p.t.Helper()
 	dir := p.t.TempDir()
 	p.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.CallBrowser(ctx, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: "allow", DownloadPath: dir})
+		_, err := chromedp.CallBrowser(ctx, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
+			Behavior: "allow", DownloadPath: dir, BrowserContextID: chromedp.FromContext(ctx).BrowserContextID,
+		})
 		return err
 	}))
 	return dir
