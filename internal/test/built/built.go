@@ -58,7 +58,10 @@ func CopyTo(pkg, file string) error {
 	if err != nil {
 		return err
 	}
-	return wardenbin.WriteExecutable(file, data)
+	if err := wardenbin.WriteExecutable(file, data); err != nil {
+		return err
+	}
+	return os.Chmod(file, 0o755) // its owner may write to it, as to most programs
 }
 
 // File is Program for a TestMain, which has no t.
