@@ -169,7 +169,7 @@ func TestManySessions(t *testing.T) {
 	})()`)
 	p.click("Sessions")
 	p.wait("document.querySelector('[data-count]')?.innerText === '10000'")
-	scrolls := `(async () => {
+	const scrolls = `(async () => {
 		const rows = document.querySelector('.rows.sessions');
 		const frame = () => new Promise(requestAnimationFrame);
 		await frame();
