@@ -135,6 +135,11 @@ images: setup-test ## Build every image of Corral's own twice, on two engines, a
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_IMAGES_LONG=1 \
 		$(GO) test -tags e2e -count=1 -timeout 60m -v -run TestReproducible $(TESTFLAGS) ./images
 
+.PHONY: interpreter
+interpreter: setup-test build ## Make the image of the code interpreter, which takes minutes, and run E2B's published one on it
+	@$(WITH_ENGINE) bin/corral images ensure corral/code:bookworm
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_INTERPRETER=1 $(GO) test -tags e2e -count=1 -timeout 15m -v -run TestInterpreter $(TESTFLAGS) ./e2e/e2b
+
 .PHONY: clients
 clients: ## Build the archives of the Python and the TypeScript client into bin/clients (needs python3 and npm)
 	@mkdir -p bin/clients

@@ -32,6 +32,8 @@ var (
 	compilers = strings.Fields(`
 		build-essential cmake golang-go nodejs npm pkg-config python3-dev
 		python3-pip python3-venv`)
+	notebook = strings.Fields(`
+		fonts-dejavu-core nodejs python3-ipykernel python3-jupyter-client python3-matplotlib python3-pandas`)
 )
 
 // debian is the recipe of an image of Debian's packages.

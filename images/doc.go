@@ -3,7 +3,7 @@
 //
 // There are two ways. An image of a registry is pulled. Corral's own
 // images, which no registry serves, are built on this machine and imported:
-// [Default], [Base] and [Common] from Debian's packages, and [Busybox] from the
+// [Default], [Base], [Common] and [Code] from Debian's packages, and [Busybox] from the
 // machine's static busybox, two megabytes for tests. Each of them carries the
 // digest of the recipe it was built from, so that a later version of Corral
 // with another recipe builds it anew.

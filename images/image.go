@@ -24,6 +24,8 @@ const (
 	// Common is Default with compilers: C, C++, Go, Node.js and npm, and what
 	// builds Python packages.
 	Common = "corral/common:bookworm"
+	// Code is Default with IPython's kernel, NumPy, pandas, matplotlib and Node.js.
+	Code = "corral/code:bookworm"
 	// Busybox is a shell and its applets in two megabytes, for tests.
 	Busybox = "corral/busybox:1"
 )

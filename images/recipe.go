@@ -43,6 +43,7 @@ var recipes = named(
 	debian(Default, "Corral sandbox", daily...),
 	debian(Base, "Corral base"),
 	debian(Common, "Corral sandbox with compilers", slices.Concat(daily, compilers)...),
+	debian(Code, "Corral sandbox with a code interpreter", slices.Concat(daily, notebook)...),
 	recipe{
 		name: Busybox, title: "Corral test sandbox",
 		path: "/usr/local/bin:/usr/bin:/bin", shell: "/bin/sh",

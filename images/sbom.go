@@ -43,7 +43,7 @@ func (s Store) SBOM(ctx context.Context, ref string) ([]byte, error) {
 	}
 	text, err := s.Engine.ReadFile(ctx, img.ID, sbomPath, sbomLimit)
 	if cerrdefs.IsNotFound(err) {
-		hint := "those of " + strings.Join([]string{Base, Default, Common}, ", ") + " have one"
+		hint := "those of " + strings.Join([]string{Base, Default, Common, Code}, ", ") + " have one"
 		if img.Stale {
 			hint = "it is of an older recipe: build it anew"
 		}

@@ -235,6 +235,20 @@ func TestSDK(t *testing.T) {
 	g.nothingLeft()
 }
 
+// The published code interpreter, unmodified. Its image takes minutes to make: make
+// interpreter makes it and runs this. CORRAL_PLOT names a file for the plot that is drawn.
+func TestInterpreter(t *testing.T) {
+	if os.Getenv("CORRAL_INTERPRETER") == "" {
+		t.Log("only make interpreter runs this")
+		return
+	}
+	g := newRig(t)
+	g.npm("@e2b/code-interpreter@2.8.0")
+	g.script("interpreter.mjs")
+	t.Log(g.run(g.env(), "node", "interpreter.mjs", os.Getenv("CORRAL_PLOT")))
+	g.nothingLeft()
+}
+
 // The published command line, unmodified.
 func TestCLI(t *testing.T) {
 	g := newRig(t)

@@ -187,7 +187,7 @@ func (s *Server) buildSteps(ctx context.Context, b *build, spec buildSpec, from 
 		}
 	}
 	if spec.Start != "" || spec.Ready != "" { // else what the template it is built from has
-		box.Preset.Start, box.Preset.Ready = spec.Start, spec.Ready
+		box.Preset.Start, box.Preset.Ready, box.Preset.Code = spec.Start, spec.Ready, false
 	}
 	return stepFinalize, s.keepTemplate(ctx, b, box, f)
 }

@@ -191,7 +191,7 @@ func (s *Server) requestBuild(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := Image(s.cfg.Settings(), name); ok {
+	if _, ok := s.configured(name); ok {
 		return corral.Errorf(corral.ErrConflict, "use another name", "the template %s is configured, and is not built", name)
 	}
 	if tag != "" {

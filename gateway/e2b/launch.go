@@ -17,7 +17,13 @@ const readyLimit = time.Minute
 func (s *Server) launch(ctx context.Context, b Box) error {
 	c := call{Context: context.WithoutCancel(ctx), box: b} // it goes on without its maker
 	if b.Preset.Start != "" {
-		if _, err := s.begin(c, script(b.Preset.Start)); err != nil {
+		req := script(b.Preset.Start)
+		req.Stdin = &b.Preset.Code
+		p, err := s.begin(c, req)
+		if err == nil && b.Preset.Code {
+			err = p.feed(ctx, interpreter)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -23,13 +23,16 @@ var OwnHeaders = []string{TrafficHeader, "E2b-Sandbox-Id", "E2b-Sandbox-Port", "
 // Port is the sandbox of a request for a port of it, and by what right the request is made:
 // that of who made the sandbox, if the ports are public, or if the request has their token.
 func (s *Server) Port(r *http.Request) (*http.Request, *access.Grant, error) {
-	id, _, _ := s.Target(r)
+	id, port, _ := s.Target(r)
 	b, ok := s.cfg.Store.Get(id)
 	if !ok || s.over(b) {
 		return nil, nil, errGone(id)
 	}
 	if b.Traffic != "" && !same(r.Header.Get(TrafficHeader), b.Traffic) {
 		return nil, nil, &Error{Status: http.StatusForbidden, Message: "The ports of the sandbox are not public: send its token in e2b-traffic-access-token", Sandbox: id}
+	}
+	if b.Preset.Code && port == codePort && r.URL.Path == "/execute" && !same(r.Header.Get("X-Access-Token"), b.Token) {
+		return nil, nil, &Error{Status: http.StatusUnauthorized, Message: "Code is run for those who have the token of the sandbox: send it in X-Access-Token", Sandbox: id}
 	}
 	b, err := s.awake(r.Context(), id)
 	if err != nil {

@@ -67,7 +67,9 @@ type Config struct {
 	Domain porthost.Domain
 	// Settings are read for every call.
 	Settings func() config.E2B
-	Log      *slog.Logger
+	// CodeImage is the image of the template for a code interpreter.
+	CodeImage string
+	Log       *slog.Logger
 }
 
 // A Server is what a gateway serves to clients of E2B.
@@ -193,6 +195,17 @@ func Image(c config.E2B, template string) (image string, ok bool) {
 		return strings.TrimPrefix(list[i], template+"="), true
 	}
 	return "", template == DefaultTemplate
+}
+
+// configured is what a template begins with that is not built.
+func (s *Server) configured(template string) (source, bool) {
+	if image, ok := Image(s.cfg.Settings(), template); ok {
+		return source{image: image, of: image}, true
+	}
+	if slices.Contains(codeTemplates, template) {
+		return source{image: s.cfg.CodeImage, preset: codePreset, of: s.cfg.CodeImage}, true
+	}
+	return source{}, false
 }
 
 // DefaultTemplate is that of a client that names none. It is there in any case.

@@ -57,6 +57,7 @@ type Preset struct {
 	Dir   string            `json:"dir,omitempty"`   // of commands that name none; empty: Home
 	Start string            `json:"start,omitempty"` // shell text that runs from the beginning on
 	Ready string            `json:"ready,omitempty"` // shell text that succeeds as soon as Start is ready
+	Code  bool              `json:"code,omitempty"`  // Start is given the code interpreter
 }
 
 // sessionPrefix begins the conversation by which commands go to a sandbox, before its ID.

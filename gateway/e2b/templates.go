@@ -29,8 +29,8 @@ type source struct {
 // built, or a snapshot.
 func (s *Server) source(agent, template string) (source, error) {
 	template = strings.TrimPrefix(template, agent+"/") // the agent is the team of its clients
-	if image, ok := Image(s.cfg.Settings(), strings.TrimSuffix(template, ":"+DefaultTag)); ok {
-		return source{image: image, of: image}, nil
+	if from, ok := s.configured(strings.TrimSuffix(template, ":"+DefaultTag)); ok {
+		return from, nil
 	}
 	snap, ok := s.cfg.Store.snaps.find(func(a string) bool { return a == agent }, template)
 	if !ok {
@@ -166,11 +166,15 @@ func newTemplate(name, build string) template {
 }
 
 func (s *Server) listTemplates(w http.ResponseWriter, r *http.Request) error {
-	rows := []template{newTemplate(DefaultTemplate, DefaultTemplate)}
+	names := append([]string{DefaultTemplate}, codeTemplates...)
 	for _, t := range s.cfg.Settings().Templates.Value {
-		if name, _, _ := strings.Cut(t, "="); name != DefaultTemplate {
-			rows = append(rows, newTemplate(name, name))
+		if name, _, _ := strings.Cut(t, "="); !slices.Contains(names, name) {
+			names = append(names, name)
 		}
+	}
+	rows := []template{}
+	for _, name := range names {
+		rows = append(rows, newTemplate(name, name))
 	}
 	for _, b := range s.built(r, "") { // the newest first
 		if !slices.ContainsFunc(rows, func(t template) bool { return t.ID == b.Name }) {
@@ -196,7 +200,7 @@ func (s *Server) ofTemplate(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) getAlias(w http.ResponseWriter, r *http.Request, alias string) error {
 	name, _, _ := strings.Cut(alias, ":")
-	if _, ok := Image(s.cfg.Settings(), name); !ok && len(s.built(r, name)) == 0 || name == "" {
+	if _, ok := s.configured(name); !ok && len(s.built(r, name)) == 0 || name == "" {
 		return corral.Errorf(corral.ErrNotFound, "", "Template alias %.80q not found", name)
 	}
 	return writeJSON(w, http.StatusOK, map[string]any{"templateID": name, "public": false})

@@ -47,7 +47,8 @@ func (a *app) imagesCommand() *cobra.Command {
 
 A sandbox gets its image by itself when it is first needed. Corral's own images
 are built on this machine: ` + images.Default + ` (the default),
-` + images.Base + `, ` + images.Common + ` and ` + images.Busybox + `.
+` + images.Base + `, ` + images.Common + `, ` + images.Code + `
+and ` + images.Busybox + `.
 Any other is pulled from its registry.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: onlyCommands,

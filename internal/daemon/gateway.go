@@ -181,7 +181,7 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 		cfg.Token = token
 	}
 	s.e2b = e2b.New(e2b.Config{
-		Store: s.hosts.e2b, Sessions: s.sessions, Sandboxes: e2bSandboxes{s}, Grant: s.keys.Grant, Domain: cfg.Domain, Log: s.log,
+		Store: s.hosts.e2b, Sessions: s.sessions, Sandboxes: e2bSandboxes{s}, Grant: s.keys.Grant, Domain: cfg.Domain, CodeImage: images.Code, Log: s.log,
 		Settings: func() config.E2B { return s.hosts.policies.live.Config().Gateway.E2B },
 	})
 	cfg.E2B = s.e2b
