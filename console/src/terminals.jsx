@@ -68,6 +68,14 @@ const replayMost = 8 << 20; // bytes of a log from which a screen is brought bac
 const piece = 16 << 10; // bytes that are drawn at a time, so that the page answers meanwhile
 const highWater = 512 << 10; // bytes that may wait to be drawn; the log is read no further then
 
+// tabName tells this tab from others to the gateway, also after the page is loaded again.
+function tabName() {
+  const random = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, '0')).join('');
+  const name = sessionStorage.getItem('tab') || random();
+  sessionStorage.setItem('tab', name);
+  return name;
+}
+
 // attach has a terminal show a session from its log, until signal ends it.
 // writer is who types; the gateway lets one at a time.
 async function attach(term, s, { signal, writer, onState, isReadOnly, onHeld }) {
@@ -181,7 +189,7 @@ export function Terminal({ id, query }) {
   const readOnly = useRef(false);
   const [only, setOnly] = useState(false);
   const [heldBy, setHeld] = useState('');
-  const writer = useMemo(() => Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, '0')).join(''), [id]);
+  const writer = useMemo(tabName, []);
   const look = (on) => { readOnly.current = on; setOnly(on); if (!on) setHeld(''); };
   const takeOver = async () => {
     await request('POST', `${sessionPath({ sessionId: id })}/stdin?writer=${writer}&take=true`, { agent, body: '', type: 'application/octet-stream' });

@@ -146,7 +146,7 @@ func TestTerminalFlood(t *testing.T) {
 	p := g.browser()
 	p.owner("terminals/" + id + "?agent=main")
 	p.has(".screen[data-state=on]")
-	js[bool](p, `(() => { window.worst = 0; let last = performance.now(); setInterval(() => { const now = performance.now(); worst = Math.max(worst, now - last - 10); last = now }, 10); return true })()`)
+	js[bool](p, `(() => { window.waits = []; let last = performance.now(); setInterval(() => { const now = performance.now(); waits.push(now - last - 10); last = now }, 10); return true })()`)
 	p.keys("\r")
 	begin := time.Now()
 	most := 0.0
@@ -163,10 +163,11 @@ func TestTerminalFlood(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	worst := js[float64](p, "window.worst")
-	t.Logf("in %v; the page did not answer for %.0f ms at most; the heap had %.0f MB at most", time.Since(begin), worst, most/1e6)
-	if worst > 400 { // 100 on an idle machine; tests run beside others
-		t.Errorf("the page did not answer for %.0f ms", worst)
+	waits := js[[]float64](p, "waits.sort((a, b) => a - b)")
+	nearly := waits[len(waits)*99/100] // the machine itself may stop for a moment
+	t.Logf("in %v; the page did not answer for %.0f ms at most, 99 of 100 times %.0f ms; the heap had %.0f MB at most", time.Since(begin), waits[len(waits)-1], nearly, most/1e6)
+	if nearly > 400 { // 100 on an idle machine; tests run beside others
+		t.Errorf("the page did not answer for %.0f ms", nearly)
 	}
 	if most == 0 || most > 300e6 {
 		t.Errorf("the heap had %.0f MB", most/1e6)
