@@ -3,13 +3,17 @@
 package console_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 )
 
@@ -174,29 +178,48 @@ func TestManySessions(t *testing.T) {
 		const frame = () => new Promise(requestAnimationFrame);
 		await frame();
 		rows.scrollTop = 0;
-		let worst = 0, last = performance.now();
+		let last = performance.now();
+		const took = [];
 		for (let i = 0; i < 120; i++) {
 			rows.scrollTop += 1500;
 			await frame();
 			const now = performance.now();
-			worst = Math.max(worst, now - last);
+			took.push(now - last);
 			last = now;
 		}
-		return worst;
+		return took.sort((a, b) => a - b);
 	})()`
-	const atMost = 250 // ms; 50 on an idle machine, but tests run beside others
-	worst := js[float64](p, scrolls)
-	for tries := 1; worst > atMost && tries < 3; tries++ { // what others do is not the page's
-		worst = min(worst, js[float64](p, scrolls))
-	}
+	before := p.threadTime()
+	took := js[[]float64](p, scrolls)
+	// Beside other tests a frame also waits for a processor, which is not the page's doing.
+	each := (p.threadTime() - before) * 1000 / float64(len(took))
 	if n := js[int](p, "document.querySelectorAll('.session').length"); n == 0 || n > 100 {
 		t.Errorf("%d rows are drawn", n)
 	}
 	if !js[bool](p, "document.querySelector('.session').innerText.includes('command number')") {
 		t.Error("the rows are empty")
 	}
-	t.Logf("the longest frame took %.1f ms", worst)
-	if worst > atMost {
-		t.Errorf("a frame took %.1f ms", worst)
+	t.Logf("a frame takes %.1f ms of the page's thread; the longest took %.1f ms in all, half of them %.1f ms", each, took[len(took)-1], took[len(took)/2])
+	if each > 50 {
+		t.Errorf("a frame takes %.1f ms of the page's thread", each)
 	}
+}
+
+// threadTime is how long the page's thread has computed, in seconds.
+func (p *tab) threadTime() float64 {
+	p.t.Helper()
+	r, err := chromedp.Run(p.ctx, func(ctx context.Context, _ *chromedp.Target) (performance.GetMetricsResult, error) {
+		if _, err := chromedp.Call(ctx, performance.Enable, performance.EnableParams{}); err != nil {
+			return performance.GetMetricsResult{}, err
+		}
+		return chromedp.Call(ctx, performance.GetMetrics, cdp.Empty{})
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	i := slices.IndexFunc(r.Metrics, func(m *performance.Metric) bool { return m.Name == "ThreadTime" })
+	if i < 0 {
+		p.t.Fatalf("the browser does not say how long the thread computed: %v", r.Metrics)
+	}
+	return r.Metrics[i].Value
 }
