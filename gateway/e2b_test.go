@@ -205,7 +205,7 @@ func TestE2BControl(t *testing.T) {
 		g.refused(g.call("POST", "/sandboxes", body, "X-API-KEY", key), 400, want)
 	}
 	g.refused(g.call("POST", "/sandboxes", `{"templateID":"none"}`, "X-API-KEY", key), 404, "none")
-	g.refused(g.call("POST", "/v3/templates", "{}", "X-API-KEY", key), 501, "templates")
+	g.refused(g.call("POST", "/v3/templates", "{}", "X-API-KEY", key), 400, "cannot name a template")
 	if left := g.store.List(); len(left) > 0 {
 		t.Errorf("what was refused is kept: %v", left)
 	}
@@ -552,9 +552,9 @@ func TestE2BSnapshots(t *testing.T) {
 	if body := g.call("GET", "/snapshots", "", "X-API-KEY", other).is(200).body; body != "[]\n" {
 		t.Error(body)
 	}
-	g.refused(g.call("DELETE", "/templates/"+snap.ID, "", "X-API-KEY", other), 404, "no snapshot")
+	g.refused(g.call("DELETE", "/templates/"+snap.ID, "", "X-API-KEY", other), 404, "no template or snapshot")
 	g.call("DELETE", "/templates/snap", "", "X-API-KEY", key).is(204)
-	g.refused(g.call("DELETE", "/templates/"+snap.ID, "", "X-API-KEY", key), 404, "no snapshot")
+	g.refused(g.call("DELETE", "/templates/"+snap.ID, "", "X-API-KEY", key), 404, "no template or snapshot")
 	if left, err := filepath.Glob(filepath.Join(g.stateDir, "snapshots", "*")); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
 	}
