@@ -125,7 +125,8 @@ func launch(t testing.TB, dir string, flags ...string) *gateway {
 }
 
 func (g *gateway) env() []string {
-	return append(os.Environ(), "CORRAL_STATE_DIR="+filepath.Join(g.dir, "state"), "CORRAL_CONFIG="+filepath.Join(g.dir, "corral.json5"), "XDG_CONFIG_HOME="+g.dir, "CORRAL_URL=", "CORRAL_CONTEXT=")
+	return append(os.Environ(), "CORRAL_STATE_DIR="+filepath.Join(g.dir, "state"), "CORRAL_CONFIG="+filepath.Join(g.dir, "corral.json5"), "XDG_CONFIG_HOME="+g.dir, "CORRAL_URL=", "CORRAL_CONTEXT=",
+		"SHELL=/bin/sh", "HOME="+g.dir) // not the profile of who tests, which may take its time
 }
 
 // run starts the gateway's process.
