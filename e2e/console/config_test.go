@@ -223,7 +223,8 @@ func TestBindAgent(t *testing.T) {
 	g.eventually("far is bound to the node", func() bool {
 		return strings.Contains(g.corral("explain", "--json", "--agent", "far", "true"), "builder")
 	})
-	p.wait("document.querySelector(\"select[aria-label='Node: far']\").value === 'builder'")
+	p.open("nodes")
+	p.wait("document.querySelector(\"select[aria-label='Node: far']\")?.value === 'builder'")
 	if text := p.bind("far", ""); strings.Contains(text, "builder") {
 		t.Errorf("the file is\n%s", text)
 	}
