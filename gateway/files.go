@@ -36,7 +36,7 @@ func (s *Server) files(h func(w http.ResponseWriter, r *http.Request, f files.FS
 			return err
 		}
 		if s.cfg.Files == nil {
-			return corral.Errorf(corral.ErrNotFound, "turn the sandbox on (sandbox.mode)", "this gateway has no sandboxes")
+			return errNoSandboxes
 		}
 		name := r.URL.Query().Get("path")
 		if name == "" {

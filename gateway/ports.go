@@ -90,25 +90,23 @@ func parsePort(text string) (int, error) {
 
 // dialPort connects to a port of an agent's sandbox.
 func (s *Server) dialPort(agent, name string, port int) func(context.Context) (*portConn, error) {
-	return func(ctx context.Context) (*portConn, error) {
-		if s.cfg.DialPort == nil {
-			return nil, corral.Errorf(corral.ErrNotFound, "turn the sandbox on (sandbox.mode)", "this gateway has no sandboxes")
-		}
-		conn, err := s.cfg.DialPort(ctx, agent, name, port)
-		if err != nil {
-			return nil, err
-		}
-		return s.countPort(conn, port)
-	}
+	return s.dialing(s.cfg.DialPort, errNoSandboxes, agent, name, port)
 }
+
+var errNoSandboxes = corral.Errorf(corral.ErrNotFound, "turn the sandbox on (sandbox.mode)", "this gateway has no sandboxes")
 
 // dialNode connects to a port of a node.
 func (s *Server) dialNode(agent, name string, port int) func(context.Context) (*portConn, error) {
+	return s.dialing(s.cfg.DialNode, errNoNodes, agent, name, port)
+}
+
+// dialing connects by dial; without one the error is missing.
+func (s *Server) dialing(dial func(ctx context.Context, agent, name string, port int) (net.Conn, error), missing error, agent, name string, port int) func(context.Context) (*portConn, error) {
 	return func(ctx context.Context) (*portConn, error) {
-		if s.cfg.DialNode == nil {
-			return nil, errNoNodes
+		if dial == nil {
+			return nil, missing
 		}
-		conn, err := s.cfg.DialNode(ctx, agent, name, port)
+		conn, err := dial(ctx, agent, name, port)
 		if err != nil {
 			return nil, err
 		}

@@ -45,7 +45,7 @@ func (s *Server) tryRule(w http.ResponseWriter, r *http.Request) error {
 	got := api.RuleEffects[policy.Outcome]{Changed: []api.RuleEffect[policy.Outcome]{}}
 	for _, st := range s.lastCommands(ctx, agent) {
 		if ctx.Err() != nil {
-			break // what there is so far is true as well
+			break // the commands so far are an answer
 		}
 		now, then, err := s.cfg.Policy.Would(ctx, st.Agent, corral.Command{Shell: st.Command, Dir: st.Dir, Host: corral.HostGateway}, change)
 		if err != nil { // such as for a directory that is gone
@@ -68,9 +68,7 @@ func (s *Server) changeOfRules(agent string, req api.RuleTrial) (func([]policy.R
 	if err != nil {
 		return nil, err
 	}
-	gone := slices.DeleteFunc(slices.Clone(host.Rules), func(r policy.Rule) bool {
-		return r.ID != req.Remove && r.Pattern != req.Remove && r.Command != req.Remove
-	})
+	gone := slices.DeleteFunc(slices.Clone(host.Rules), func(r policy.Rule) bool { return !approval.Means(req.Remove, r) })
 	if len(gone) == 0 {
 		return nil, corral.Errorf(corral.ErrNotFound, "list them: GET /v1/approvals/rules", "agent %.80q has no rule %.80q", agent, req.Remove)
 	}

@@ -51,7 +51,7 @@ func (s *Server) sandboxRoutes() []route {
 
 func (s *Server) pruneSandboxes(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Prune == nil {
-		return corral.Errorf(corral.ErrNotFound, "turn the sandbox on (sandbox.mode)", "this gateway has no sandboxes")
+		return errNoSandboxes
 	}
 	removed, err := s.cfg.Prune(r.Context())
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Server) pruneSandboxes(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) sandboxes(h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if s.cfg.Sandboxes == nil {
-			return corral.Errorf(corral.ErrNotFound, "turn the sandbox on (sandbox.mode)", "this gateway has no sandboxes")
+			return errNoSandboxes
 		}
 		ctx, cancel := s.whileServing(r.Context())
 		defer cancel()

@@ -25,8 +25,9 @@ const askPort = 15 * time.Second
 // CloseWrite. It ends with this Fabric, with the node's program, and when the node is
 // away for longer than Config.Patience.
 //
-// corral.ErrInvalid for a node that was chosen from a pool. ErrNotListening: nothing listens there. ErrDenied: the node does not let it.
-// errors.ErrUnsupported: its version of Corral cannot.
+// ErrInvalid: the node was chosen from a pool. ErrNotListening: nothing listens there.
+// ErrDenied: the node does not allow it. errors.ErrUnsupported: its version of Corral cannot
+// do it.
 func (n *Node) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	if h, _, _ := n.peer.about(); !slices.Contains(h.Features, fabric.FeaturePorts) {
 		return nil, corral.Errorf(errors.ErrUnsupported, "upgrade Corral on the node", "the ports of node %s cannot be reached", n.name)

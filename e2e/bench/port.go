@@ -21,9 +21,8 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// Where what listens is reached. It is the same program on this machine and in the
-// gateway's sandbox, which has no network: busybox, which sends zeros by dd to whoever
-// connects.
+// The ways to a listening port. The same program listens on this machine and in the
+// gateway's sandbox, which has no network: busybox sends zeros by dd to each client.
 const (
 	portLoopback = "loopback TCP"
 	portDial     = "sandbox, client.DialPort"

@@ -199,7 +199,7 @@ func (s *site) config(name string, driver sandbox.Driver) sandbox.Config {
 	return sandbox.Config{
 		Engine: s.engine, StateDir: filepath.Join(s.dir, "sandbox"), Name: name, Image: s.image, Driver: driver,
 		Isolation: sandbox.Isolation{User: boxUser}, Ephemeral: true, WardenPath: s.wardenPath,
-		Resources: sandbox.Resources{CPUs: -1}, // what is compared with has every processor: a limit is no cost of ours
+		Resources: sandbox.Resources{CPUs: -1}, // no limit: the compared places have all processors
 	}
 }
 

@@ -110,8 +110,8 @@ func (s *Server) checkBuild(b *build, spec buildSpec) (from source, err error) {
 	return s.imageSource(cmp.Or(spec.FromImage, baseImage))
 }
 
-// layersOf are the names of what there is after each step: of all that led to it. A RUN
-// after which there is a layer need not be run again.
+// layersOf names the state after each step by all steps up to it. A RUN whose layer exists
+// is not run again.
 func layersOf(from source, steps []buildStep) []string {
 	names, name := make([]string, len(steps)), from.of
 	for i, st := range steps {
@@ -127,7 +127,7 @@ func layersOf(from source, steps []buildStep) []string {
 	return names
 }
 
-// cached is how many steps need not be done, and what there is after them.
+// cached returns how many steps a layer replaces, and that layer as the source.
 func (s *Server) cached(b *build, spec buildSpec, from source, names []string) (int, source) {
 	steps := len(spec.Steps)
 	if spec.Force {
@@ -248,7 +248,7 @@ func (s *Server) doStep(ctx context.Context, b *build, box *Box, f files.FS, st 
 	return nil // USER: there is one user
 }
 
-// keepLayer has later builds begin with what there is now. The oldest layers give way.
+// keepLayer keeps the state of the sandbox for later builds. The oldest layers are removed.
 func (s *Server) keepLayer(ctx context.Context, box Box, f files.FS, name string) error {
 	layers := s.cfg.Store.layers
 	mine := layers.of(func(agent string) bool { return agent == box.Agent })

@@ -83,8 +83,8 @@ LOCAL and the output are those of corral sandbox forward.`,
 	return withJSON(cmd)
 }
 
-// parseForwards reads the arguments of a command: what has the ports, of which kind, and
-// the ports.
+// parseForwards reads the arguments of a command: the name of a sandbox or node (kind says
+// which), and its ports.
 func parseForwards(cmd *cobra.Command, kind string, args []string) (list []*forward, err error) {
 	if len(args) < 2 {
 		return nil, corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants the name of a %s and at least one port", cmd.CommandPath(), kind)

@@ -119,7 +119,7 @@ func (a *app) removeSandbox(ctx context.Context, eng daemon.Engine, dir string, 
 		}
 		return corral.Errorf(corral.ErrNotFound, sandbox.WhichHint(name, names), "there is no sandbox %q of the state directory %s", name, dir)
 	}
-	if daemon.OfE2B(dir, name) { // of which a gateway that runs has more than the engine
+	if daemon.OfE2B(dir, name) { // a running gateway keeps a record of it as well
 		return a.keptSandboxes(ctx, false, func(ctx context.Context, k gateway.Sandboxes, _ bool) error { return k.Remove(ctx, name) })
 	}
 	return eng.RemoveSandbox(ctx, dir, name)

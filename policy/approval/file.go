@@ -267,6 +267,11 @@ func (f *File) Add(agent string, scope Scope, rules ...policy.Rule) error {
 	})
 }
 
+// Means reports whether ref, which is an ID, a pattern or a command, names a rule.
+func Means(ref string, r policy.Rule) bool {
+	return ref != "" && (r.ID == ref || r.Pattern == ref || r.Command == ref)
+}
+
 // Remove removes an agent's rules of an action with this ID or pattern, and returns how
 // many it removed.
 func (f *File) Remove(agent string, action policy.Action, ref string) (removed int, err error) {
@@ -278,7 +283,7 @@ func (f *File) Remove(agent string, action policy.Action, ref string) (removed i
 		before := len(list.items)
 		list.items = slices.DeleteFunc(list.items, func(n *node) bool {
 			r, err := rule(n)
-			return err == nil && ref != "" && (r.ID == ref || r.Pattern == ref || r.Command == ref)
+			return err == nil && Means(ref, r)
 		})
 		removed = before - len(list.items)
 		return nil
