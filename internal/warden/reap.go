@@ -4,10 +4,10 @@ package warden
 
 import (
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/corral-exec/corral/internal/warden/spawn"
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
@@ -18,7 +18,7 @@ func (s *Supervisor) reapAll() {
 		s.mu.Lock()
 		forks := s.forks
 		s.mu.Unlock()
-		pid, err := ended(unix.P_ALL, 0)
+		pid, err := spawn.Ended(unix.P_ALL, 0, 0)
 		switch err {
 		case nil:
 			s.reap(pid)
@@ -36,9 +36,9 @@ func (s *Supervisor) reapAll() {
 // reapOne waits for one child, in a program that has others.
 func (s *Supervisor) reapOne(p *proc) {
 	defer s.wg.Done()
-	_, err := ended(unix.P_PID, p.pid)
+	_, err := spawn.Ended(unix.P_PID, p.pid, 0)
 	for err == unix.EINTR {
-		_, err = ended(unix.P_PID, p.pid)
+		_, err = spawn.Ended(unix.P_PID, p.pid, 0)
 	}
 	if err == nil {
 		err = s.reap(p.pid)
@@ -49,19 +49,6 @@ func (s *Supervisor) reapOne(p *proc) {
 		s.logf("command %s was reaped by another part of the program: %v", p.id, err)
 		s.take(p.pid)
 	}
-}
-
-// ended waits until a child has ended, and leaves it to be reaped: its number is
-// no other's until then.
-func ended(which, pid int) (int, error) {
-	// As siginfo_t begins, after which comes a union: si_pid is its first.
-	var info struct {
-		signo, errno, code int32
-		union              [29]int32
-	}
-	const pidAt = (int(unsafe.Sizeof(uintptr(0))) - 4) / 4 // the union is aligned as a pointer
-	err := unix.Waitid(which, pid, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOWAIT, nil)
-	return int(info.union[pidAt]), err
 }
 
 // reap reaps a child that has ended, and tells of its end if it is a command's

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -147,19 +146,10 @@ func (t *tracer) follow() error {
 // next waits until a traced process has something to report. This thread may have
 // started other processes before, which are left to those who wait for them.
 func (t *tracer) next() (pid int, err error) {
-	// As siginfo_t begins, after which comes a union: si_pid is its first.
-	var info struct {
-		signo, errno, code int32
-		union              [29]int32
-	}
-	const pidAt = bits.UintSize/32 - 1 // the union is aligned as a pointer
 	for ; ; time.Sleep(time.Millisecond) {
-		err := unix.Waitid(unix.P_ALL, 0, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOWAIT|unix.WALL|unix.WNOTHREAD, nil)
-		if err != nil {
-			return 0, err
-		}
-		if pid := int(info.union[pidAt]); t.traces(pid) {
-			return pid, nil
+		pid, err := spawn.Ended(unix.P_ALL, 0, unix.WALL|unix.WNOTHREAD)
+		if err != nil || t.traces(pid) {
+			return pid, err
 		}
 	}
 }
