@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/execdriver"
+	"github.com/corral-exec/corral/sandbox/secrets"
 )
 
 // An Executor is one sandbox; it is a corral.Executor and an io.Closer.
@@ -241,7 +242,7 @@ func (e *Executor) remove(ctx context.Context, workspace bool) error {
 			return err
 		}
 	}
-	if err := dropSecrets(e.stateDir, e.name); err != nil {
+	if err := secrets.Drop(e.stateDir, e.name); err != nil {
 		return err
 	}
 	if workspace && rec.Workspace != "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/files"
+	"github.com/corral-exec/corral/sandbox/secrets"
 )
 
 // userOf reads uid:gid, which checkUser has checked.
@@ -68,7 +69,11 @@ func Sweep(ctx context.Context, engine engine.Engine, stateDir string) ([]string
 	note(nil, sweepNascent(stateDir))
 	note(sweepBoxes(ctx, engine, stateDir))
 	note(sweepLeft(ctx, engine, stateDir))
-	note(nil, errors.Join(sweepImages(ctx, engine, stateDir), sweepWorkspaces(ctx, engine, stateDir), sweepSecrets(stateDir), lent.Sweep(ctx)))
+	exists := func(name string) bool {
+		_, err := os.Stat(sandboxDir(stateDir, name))
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	note(nil, errors.Join(sweepImages(ctx, engine, stateDir), sweepWorkspaces(ctx, engine, stateDir), secrets.Sweep(stateDir, exists), lent.Sweep(ctx)))
 	slices.Sort(removed)
 	return slices.Compact(removed), errors.Join(errs...)
 }
@@ -256,7 +261,7 @@ func sweepLeft(ctx context.Context, engine engine.Engine, stateDir string) (remo
 // removeState removes the state directory of an ephemeral sandbox that is not in
 // use any more.
 func removeState(ctx context.Context, engine engine.Engine, dir string) error {
-	return errors.Join(removeWorkspaces(ctx, engine, dir), dropSecrets(dir, ""), os.RemoveAll(dir))
+	return errors.Join(removeWorkspaces(ctx, engine, dir), secrets.Drop(dir, ""), os.RemoveAll(dir))
 }
 
 // marked tells whether a directory is the state directory of an ephemeral
