@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/execdriver"
+	"github.com/corral-exec/corral/sandbox/place"
 	"github.com/corral-exec/corral/sandbox/secrets"
 )
 
@@ -64,8 +65,10 @@ func New(cfg Config) (_ *Executor, err error) {
 	if err := os.MkdirAll(e.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the sandbox's state directory: %w", err)
 	}
-	if e.owner, err = lockOwner(set.StateDir, set.Ephemeral); err != nil {
-		return nil, err
+	if set.Ephemeral {
+		if e.owner, err = place.Use(set.StateDir); err != nil {
+			return nil, err
+		}
 	}
 	if e.records, err = wardenexec.OpenRecords(filepath.Join(e.dir, logsDir), e.log); err != nil {
 		closeLock(e.owner)
