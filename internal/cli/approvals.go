@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
@@ -63,7 +64,7 @@ func (a *app) gatewayDesk(ctx context.Context, do func(context.Context, desk) er
 // addWhoseFlag defines whose approvals they are: all agents', if it is not given.
 func (a *app) addWhoseFlag(cmd *cobra.Command, agent *string) {
 	cmd.Flags().StringVar(agent, "agent", "", "`NAME`: only those of this agent")
-	must(cmd.RegisterFlagCompletionFunc("agent", a.completeAgents))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("agent", a.completeAgents))
 }
 
 func (a *app) approvalsLs(at withDesk) *cobra.Command {
@@ -74,7 +75,7 @@ func (a *app) approvalsLs(at withDesk) *cobra.Command {
 		Long: `List the approvals that are pending, the oldest first; with --all also those that
 were answered or expired in the last day. With --quiet only their slugs are
 printed.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at(cmd.Context(), func(ctx context.Context, d desk) error {
 				f := approval.Filter{Agent: agent, State: approval.Pending}
@@ -88,7 +89,7 @@ printed.`,
 				if err != nil {
 					return err
 				}
-				return printList(a, list, func(rec approval.Record) string { return rec.Slug }, func() table { return approvalTable(list, all, time.Now()) })
+				return printList(a, list, func(rec approval.Record) string { return rec.Slug }, func() cmdline.Table { return approvalTable(list, all, time.Now()) })
 			})
 		},
 	}
@@ -97,22 +98,22 @@ printed.`,
 	return withJSON(cmd)
 }
 
-func approvalTable(list []approval.Record, all bool, now time.Time) table {
-	t := table{headings: []string{"ID", "AGENT", "HOST", "AGE", "EXPIRES", "COMMAND", "WHY"}}
+func approvalTable(list []approval.Record, all bool, now time.Time) cmdline.Table {
+	t := cmdline.Table{Headings: []string{"ID", "AGENT", "HOST", "AGE", "EXPIRES", "COMMAND", "WHY"}}
 	if all {
-		t.headings = slices.Insert(t.headings, 1, "STATE")
+		t.Headings = slices.Insert(t.Headings, 1, "STATE")
 	}
 	for _, rec := range list {
 		expires := ""
 		if rec.State == approval.Pending || rec.State == approval.Allowed {
 			expires = words.Age(rec.ExpiresAt.Sub(now))
 		}
-		row := []cell{{rec.Slug, plain}, {rec.Agent, plain}, {rec.Place(), plain}, {words.Age(now.Sub(rec.CreatedAt)), plain}, {expires, plain},
-			{brief(rec.Line(), mostOfCommand), plain}, {brief(rec.Decision.Reason, 2*mostOfCommand), plain}}
+		row := []cmdline.Cell{{Text: rec.Slug}, {Text: rec.Agent}, {Text: rec.Place()}, {Text: words.Age(now.Sub(rec.CreatedAt))}, {Text: expires},
+			{Text: brief(rec.Line(), mostOfCommand)}, {Text: brief(rec.Decision.Reason, 2*mostOfCommand)}}
 		if all {
-			row = slices.Insert(row, 1, cell{string(rec.State), stateStyles[rec.State]})
+			row = slices.Insert(row, 1, cmdline.Cell{Text: string(rec.State), Style: stateStyles[rec.State]})
 		}
-		t.rows = append(t.rows, row)
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
@@ -120,7 +121,7 @@ func approvalTable(list []approval.Record, all bool, now time.Time) table {
 // mostOfCommand is how many columns of a command a list shows.
 const mostOfCommand = 60
 
-var stateStyles = map[approval.State]style{approval.Pending: yellow, approval.Allowed: green, approval.Denied: red, approval.Consumed: dim, approval.Expired: dim}
+var stateStyles = map[approval.State]cmdline.Style{approval.Pending: cmdline.Yellow, approval.Allowed: cmdline.Green, approval.Denied: cmdline.Red, approval.Consumed: cmdline.Dim, approval.Expired: cmdline.Dim}
 
 func (a *app) approvalsShow(at withDesk) *cobra.Command {
 	cmd := &cobra.Command{
@@ -157,7 +158,7 @@ with any arguments.`,
 	for i, s := range approval.Scopes {
 		scopes[i] = string(s)
 	}
-	addChoice(cmd, &scope, "scope", "how much of it --always remembers; means --always", scopes...)
+	cmdline.AddChoice(cmd, &scope, "scope", "how much of it --always remembers; means --always", scopes...)
 	a.answers(cmd, at, func() approval.Answer {
 		if always || scope != "" {
 			return approval.Answer{Decision: approval.AllowAlways, Scope: approval.Scope(scope)}
@@ -186,7 +187,7 @@ meanwhile is left as it is.`,
 			case all:
 				return nil
 			}
-			return atLeastOne("ID of an approval, or --all")(cmd, args)
+			return cmdline.AtLeastOne("ID of an approval, or --all")(cmd, args)
 		},
 	}
 	a.answers(cmd, at, func() approval.Answer { return approval.Answer{Decision: approval.Deny} })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/internal/words"
@@ -45,7 +46,7 @@ func (a *app) withRules(ctx context.Context, do func(context.Context, reach.Rule
 func (a *app) addRulesAgentFlag(cmd *cobra.Command, agent *string) {
 	cmd.Flags().StringVar(agent, "agent", session.DefaultAgent, "`NAME`: whose rules; * are those of all")
 	fromEnvironment(cmd.Flags(), "agent")
-	must(cmd.RegisterFlagCompletionFunc("agent", a.completeAgents))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("agent", a.completeAgents))
 }
 
 func (a *app) rulesCommand() *cobra.Command {
@@ -54,7 +55,7 @@ func (a *app) rulesCommand() *cobra.Command {
 		Use: "rules [flags]", Short: "List the rules that approvals are remembered in",
 		Long: `List what the file of approvals says to an agent: its own rules, and those of all
 agents. Deny rules go before ask rules, and those before what is allowed.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error {
 				got, err := k.Rules(ctx, agent)
@@ -64,11 +65,11 @@ agents. Deny rules go before ask rules, and those before what is allowed.`,
 				for _, w := range got.Warnings {
 					a.warn(visible(w))
 				}
-				t := table{headings: []string{"ID", "ACTION", "AT", "RULE", "REASON"}}
+				t := cmdline.Table{Headings: []string{"ID", "ACTION", "AT", "RULE", "REASON"}}
 				for _, r := range got.Rules {
-					t.rows = append(t.rows, []cell{{visible(r.ID), plain}, {string(r.Action), actionStyles[r.Action]}, {sourceText(r.Source), plain}, {approval.RuleText(r), plain}, {visible(r.Reason), plain}})
+					t.Rows = append(t.Rows, []cmdline.Cell{{Text: visible(r.ID)}, {Text: string(r.Action), Style: actionStyles[r.Action]}, {Text: sourceText(r.Source)}, {Text: approval.RuleText(r)}, {Text: visible(r.Reason)}})
 				}
-				return printList(a, got.Rules, nil, func() table { return t })
+				return printList(a, got.Rules, nil, func() cmdline.Table { return t })
 			})
 		},
 	}
@@ -76,7 +77,7 @@ agents. Deny rules go before ask rules, and those before what is allowed.`,
 	return withJSON(cmd)
 }
 
-var actionStyles = map[policy.Action]style{policy.Deny: red, policy.Query: yellow, policy.Allow: green}
+var actionStyles = map[policy.Action]cmdline.Style{policy.Deny: cmdline.Red, policy.Query: cmdline.Yellow, policy.Allow: cmdline.Green}
 
 func (a *app) addRuleCommand() *cobra.Command {
 	var agent, reason string
@@ -173,7 +174,7 @@ rules prints both.`,
 func (a *app) rulesFileCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "file", Short: "Print where the file of approvals is, or would be",
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error {
 				got, err := k.Rules(ctx, session.DefaultAgent)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 )
@@ -24,9 +25,9 @@ func brief(text string, columns int) string {
 func describeApproval(rec approval.Record, now time.Time) []string {
 	lines := []string{fmt.Sprintf("Approval %s (%s)", rec.Slug, rec.ID)}
 	if rec.State == approval.Pending {
-		lines = append(lines, "State:     pending; expires "+whenText(rec.ExpiresAt, now))
+		lines = append(lines, "State:     pending; expires "+cmdline.WhenText(rec.ExpiresAt, now))
 	} else {
-		lines = append(lines, "State:     "+string(rec.State)+": "+visible(rec.SettledAs(func(t time.Time) string { return whenText(t, now) })))
+		lines = append(lines, "State:     "+string(rec.State)+": "+visible(rec.SettledAs(func(t time.Time) string { return cmdline.WhenText(t, now) })))
 	}
 	lines = append(lines, "Agent:     "+visible(rec.Agent))
 	if rec.SessionKey != "" {

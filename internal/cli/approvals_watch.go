@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/policy/approval"
@@ -24,7 +25,7 @@ func (a *app) approvalsWatch() *cobra.Command {
 comes. Elsewhere, or with --json, print a line for each that is pending, and for
 each change. It goes on until a signal ends it, also across restarts of the
 gateway.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var q *asker
 			if !a.json() {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/reach"
 )
@@ -33,7 +34,7 @@ type attachFlags struct {
 
 func (a *app) attachCommand() *cobra.Command {
 	o := &attachFlags{}
-	must(o.keys.Set(foreground.DefaultKeys))
+	cmdline.Must(o.keys.Set(foreground.DefaultKeys))
 	cmd := &cobra.Command{
 		Use: "attach [flags] ID", Short: "Attach this terminal to a session",
 		Long: attachLong,

@@ -74,7 +74,7 @@ func (a *app) completeSessions(most int) cobra.CompletionFunc {
 			all, err := c.Sessions(ctx, false)
 			for _, s := range all {
 				if !slices.Contains(args, s.ID) {
-					list = append(list, cobra.CompletionWithDesc(s.ID, stateCell(s).text+", "+words.Printable(s.Name)))
+					list = append(list, cobra.CompletionWithDesc(s.ID, stateCell(s).Text+", "+words.Printable(s.Name)))
 				}
 			}
 			return err

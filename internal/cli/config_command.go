@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/doctor"
 )
@@ -49,7 +50,7 @@ section, and without PATH of the whole file, print what the file has of it.
 
 A string is printed as it is, anything else as JSON. --json adds where it is
 from. The exit code is 1 if the key is not set and has no default.`,
-		Args: atMost(1), ValidArgsFunction: a.completeKeys,
+		Args: cmdline.AtMost(1), ValidArgsFunction: a.completeKeys,
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := a.config()
 			if err != nil {
@@ -166,7 +167,7 @@ func (a *app) configValidate() *cobra.Command {
 		Use: "validate [flags] [FILE]", Short: "Report every mistake in the file",
 		Long: `Report every mistake in the file, each with its line and column. The exit code is
 1 if there is one.`,
-		Args: atMost(1), ValidArgsFunction: first(completeFiles),
+		Args: cmdline.AtMost(1), ValidArgsFunction: first(completeFiles),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				a.configFlag = args[0]
@@ -215,7 +216,7 @@ func (a *app) configSchema() *cobra.Command {
 		Use: "schema", Short: "Print the JSON Schema of the file",
 		Long: `Print the JSON Schema of the file (draft 2020-12): every key with what it means,
 its values and its default. Editors complete and check the file with it.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return a.printLine(strings.TrimSuffix(string(config.Schema()), "\n"))
 		},
@@ -232,7 +233,7 @@ type configPlace struct {
 func (a *app) configPath() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "path [flags]", Short: "Print where the file is, or would be",
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			file, err := a.writableConfig()
 			if err != nil {

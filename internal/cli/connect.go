@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/reach"
@@ -34,7 +35,7 @@ func (a *app) addAgentFlag(cmd *cobra.Command, agent *string) {
 	f := cmd.Flags()
 	f.StringVar(agent, "agent", session.DefaultAgent, "`NAME`: whose sessions")
 	fromEnvironment(f, "agent")
-	must(cmd.RegisterFlagCompletionFunc("agent", a.completeAgents))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("agent", a.completeAgents))
 }
 
 // connect returns a client of the gateway.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 )
 
 const consoleLong = `Print a link to the console: the gateway's pages for approvals, sessions,
@@ -22,7 +23,7 @@ func (a *app) consoleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "console [flags]", Short: "Print a link that opens the console in a browser", Long: consoleLong,
 		Example: "  corral console\n  xdg-open \"$(corral console)\"",
-		Args:    noArgs,
+		Args:    cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				link, err := c.ConsoleLink(ctx)

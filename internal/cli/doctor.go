@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/foreground"
@@ -54,7 +55,7 @@ With --deep it also makes a sandbox, tries to get out of it in all the ways that
 docs/reference/escape.md lists, and removes it; that takes some seconds. No try
 does any harm where it succeeds. The program corral-escape makes the tries; it is
 looked for where corral is, and on PATH.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var d diagnosis
 			err := foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
@@ -84,13 +85,13 @@ looked for where corral is, and on PATH.`,
 	cmd.Flags().BoolVar(&deep, "deep", false, "make a sandbox and try to get out of it")
 	a.addSandboxFlags(cmd)
 	for _, name := range []string{"driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids", "name", "ephemeral"} {
-		must(cmd.Flags().MarkHidden(name))
+		cmdline.Must(cmd.Flags().MarkHidden(name))
 	}
 	return cmd
 }
 
 // levelStyle is how a doctor.Severity looks on a terminal.
-var levelStyle = map[doctor.Severity]style{doctor.OK: green, doctor.Warn: yellow, doctor.Fail: red}
+var levelStyle = map[doctor.Severity]cmdline.Style{doctor.OK: cmdline.Green, doctor.Warn: cmdline.Yellow, doctor.Fail: cmdline.Red}
 
 func (a *app) printDiagnosis(d diagnosis) error {
 	var b strings.Builder
@@ -107,11 +108,11 @@ func (a *app) printDiagnosis(d diagnosis) error {
 		}
 		left := fmt.Sprintf("%-4s  %-10s  ", c.Status, c.Name)
 		indent := strings.Repeat(" ", len(left))
-		left = strings.Replace(left, string(c.Status), look.in(levelStyle[c.Status], string(c.Status)), 1)
+		left = strings.Replace(left, string(c.Status), look.In(levelStyle[c.Status], string(c.Status)), 1)
 		for i, text := range texts {
 			for _, line := range a.lines(text, len(indent)) {
 				if i > 0 {
-					line = look.in(dim, line)
+					line = look.In(cmdline.Dim, line)
 				}
 				b.WriteString(left + line + "\n")
 				left = indent
@@ -127,7 +128,7 @@ func (a *app) printDiagnosis(d diagnosis) error {
 // elsewhere, such as to grep, is not broken.
 func (a *app) lines(text string, indent int) []string {
 	if f, ok := terminal.Shows(a.stdout); ok {
-		return wrap(text, width(f)-indent)
+		return cmdline.Wrap(text, cmdline.Width(f)-indent)
 	}
 	return []string{text}
 }

@@ -6,14 +6,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/sandbox/engines"
 )
 
 // addEngineFlag defines the flag that says which engine.
 func (a *app) addEngineFlag(cmd *cobra.Command, f *pflag.FlagSet) {
 	names := []string{engines.Auto, engines.Docker, engines.Containerd, engines.Podman}
-	f.Var(choice{&a.settings.Engine, names}, "engine", "`"+strings.Join(names, "|")+"`: what makes containers (default auto)")
-	must(cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)))
+	f.Var(cmdline.Choice{Value: &a.settings.Engine, Allowed: names}, "engine", "`"+strings.Join(names, "|")+"`: what makes containers (default auto)")
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)))
 	fromEnvironment(f, "engine")
 }
 

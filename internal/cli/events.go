@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
@@ -23,7 +24,7 @@ func (a *app) eventsCommand() *cobra.Command {
 the background. With --follow it goes on until a signal ends it, also across
 restarts of the gateway, and without --after it begins with what comes next.
 --agent '*' has those of every agent; --json one document on each line.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o := client.EventOptions{After: after, AllAgents: everyAgent(agent), Once: !follow}
 			if after < 0 && !follow {

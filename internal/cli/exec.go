@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/terminal"
@@ -80,7 +81,7 @@ type execFlags struct {
 	workdir     string
 	env         []string
 	pathPrepend []string
-	timeout     seconds
+	timeout     cmdline.Seconds
 	configured  bool // no timeout is given, and what is configured counts
 	pty         bool
 	stdin       bool
@@ -89,13 +90,13 @@ type execFlags struct {
 	json        bool
 	maxOutput   int64
 
-	waitApproval seconds
+	waitApproval cmdline.Seconds
 }
 
 const defaultTimeout = 30 * time.Minute
 
 func (a *app) execCommand() *cobra.Command {
-	o := &execFlags{timeout: seconds(defaultTimeout)}
+	o := &execFlags{timeout: cmdline.Seconds(defaultTimeout)}
 	cmd := &cobra.Command{
 		Use:     "exec [flags] 'COMMAND' | exec [flags] -- PROGRAM [ARG]...",
 		Short:   "Run a command",
@@ -128,13 +129,13 @@ func (a *app) execCommand() *cobra.Command {
 	a.addConversationFlag(cmd, &o.session)
 	f.BoolVar(&o.local, "local", false, "run it from here, past a gateway that runs and its policy")
 	f.Var(&o.waitApproval, "wait-approval", "`TIME`: wait so long for the approval of a command that needs one (by default a terminal is asked, and without one the call does not wait)")
-	group(f, groupGateway, "background", "id", "agent", "session", "local", "wait-approval")
+	cmdline.Group(f, groupGateway, "background", "id", "agent", "session", "local", "wait-approval")
 
-	addChoice(cmd, &o.host, "host", "where to run (default sandbox)",
+	cmdline.AddChoice(cmd, &o.host, "host", "where to run (default sandbox)",
 		string(corral.HostSandbox), string(corral.HostGateway), string(corral.HostNode))
 	f.StringVar(&o.node, "node", "", "`NODE`: id, name or address of a node, or the beginning of its id; means --host node")
 	f.BoolVar(&o.elevated, "elevated", false, "leave the sandbox for the gateway")
-	group(f, groupWhere, "host", "node", "elevated")
+	cmdline.Group(f, groupWhere, "host", "node", "elevated")
 	addPolicyFlags(cmd, o)
 
 	f.StringVar(&o.workdir, "workdir", "", "`DIR`: where to run, relative to the workspace (default the workspace)")
@@ -142,19 +143,19 @@ func (a *app) execCommand() *cobra.Command {
 	f.StringArrayVar(&o.pathPrepend, "path-prepend", nil, "`DIR`: directory to put before PATH; may be repeated")
 	f.Var(optional{&o.timeout}, "timeout", "`TIME`: kill the whole process tree after so many seconds, or 90s, 10m, 2h; 0 is never (default what tools.exec.timeout says, which is 30m)")
 	fromEnvironment(f, "timeout")
-	group(f, groupWhat, "workdir", "env", "path-prepend", "timeout")
+	cmdline.Group(f, groupWhat, "workdir", "env", "path-prepend", "timeout")
 
 	f.BoolVarP(&o.pty, "pty", "t", false, "run it on a terminal")
 	f.BoolVarP(&o.stdin, "stdin", "i", false, "pass on standard input, also one that is merely inherited; =false: never")
 	f.BoolVar(&o.json, "json", false, "print the result as JSON instead of the output as it comes")
-	f.Var(size{&o.maxOutput, false}, "max-output", "`SIZE`: with --json, bytes kept of the head and of the tail of each text (default 100000)")
-	group(f, groupIO, "pty", "stdin", "json", "max-output")
+	f.Var(cmdline.Size{Bytes: &o.maxOutput}, "max-output", "`SIZE`: with --json, bytes kept of the head and of the tail of each text (default 100000)")
+	cmdline.Group(f, groupIO, "pty", "stdin", "json", "max-output")
 
 	a.addSandboxFlags(cmd)
-	must(cmd.MarkFlagDirname("workdir"))
-	must(cmd.MarkFlagDirname("path-prepend"))
-	must(cmd.RegisterFlagCompletionFunc("env", a.completeEnv))
-	must(cmd.RegisterFlagCompletionFunc("node", a.completeNode))
+	cmdline.Must(cmd.MarkFlagDirname("workdir"))
+	cmdline.Must(cmd.MarkFlagDirname("path-prepend"))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("env", a.completeEnv))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("node", a.completeNode))
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/reach"
@@ -95,7 +96,7 @@ func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd
 		return "", err
 	}
 	if o.configured && r.TimeoutSeconds != nil {
-		o.timeout = seconds(*r.TimeoutSeconds * float64(time.Second))
+		o.timeout = cmdline.Seconds(*r.TimeoutSeconds * float64(time.Second))
 		cmd.Timeout = time.Duration(o.timeout)
 	}
 	if r.Route.Host == corral.HostGateway && record != nil && !filepath.IsAbs(cmd.Dir) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/runner"
@@ -172,7 +173,7 @@ func (a *app) open(ctx context.Context, o *execFlags, cmd *corral.Command) (plac
 	cmd.PathPrepend = slices.Concat(first, cmd.PathPrepend)
 	if o.configured {
 		cmd.Timeout = a.defaults.Timeout.Value
-		o.timeout = seconds(cmd.Timeout)
+		o.timeout = cmdline.Seconds(cmd.Timeout)
 	}
 	router, host, err := a.openRouter(o, *cmd)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/reach"
-	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/session"
 )
@@ -73,40 +73,40 @@ func (a *app) explainCommand() *cobra.Command {
 	a.addAgentFlag(cmd, &o.agent)
 	f.StringVar(&o.sender, "sender", "", "`PROVIDER:ID`: for whom, as in telegram:123456789; it counts for --elevated")
 	f.BoolVar(&o.local, "local", false, "read the files from here, also if a gateway runs")
-	group(f, groupGateway, "agent", "sender", "local")
-	addChoice(cmd, &o.host, "host", "the call's host (default none)",
+	cmdline.Group(f, groupGateway, "agent", "sender", "local")
+	cmdline.AddChoice(cmd, &o.host, "host", "the call's host (default none)",
 		string(corral.HostSandbox), string(corral.HostGateway), string(corral.HostNode))
 	f.StringVar(&o.node, "node", "", "`NODE`: the call's node; means --host node")
 	f.BoolVar(&o.elevated, "elevated", false, "the call asks to leave the sandbox for the gateway")
-	group(f, groupWhere, "host", "node", "elevated")
+	cmdline.Group(f, groupWhere, "host", "node", "elevated")
 	addPolicyFlags(cmd, &o.execFlags)
 	f.StringVar(&o.workdir, "workdir", "", "`DIR`: where it would run, relative to the workspace (default the workspace)")
 	f.StringArrayVarP(&o.env, "variable", "e", nil, "`NAME[=VALUE]`: set a variable, or pass on ours; may be repeated")
 	f.StringArrayVar(&o.pathPrepend, "path-prepend", nil, "`DIR`: directory to put before PATH; may be repeated")
-	group(f, groupWhat, "workdir", "variable", "path-prepend")
+	cmdline.Group(f, groupWhat, "workdir", "variable", "path-prepend")
 	f.BoolVar(&o.environment, "env", false, "show where the variables and the entries of PATH are from")
 	f.BoolVar(&o.values, "values", false, "with --env, show values, but of credentials")
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	group(f, groupIO, "env", "values", "json")
+	cmdline.Group(f, groupIO, "env", "values", "json")
 	a.addSandboxesFlags(cmd)
 	for _, name := range sandboxOnly {
 		if flag := f.Lookup(name); flag != nil {
-			must(f.MarkHidden(name))
+			cmdline.Must(f.MarkHidden(name))
 		}
 	}
-	must(cmd.MarkFlagDirname("workdir"))
-	must(cmd.MarkFlagDirname("path-prepend"))
-	must(cmd.RegisterFlagCompletionFunc("variable", a.completeEnv))
-	must(cmd.RegisterFlagCompletionFunc("node", a.completeNode))
+	cmdline.Must(cmd.MarkFlagDirname("workdir"))
+	cmdline.Must(cmd.MarkFlagDirname("path-prepend"))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("variable", a.completeEnv))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("node", a.completeNode))
 	return cmd
 }
 
 // addPolicyFlags defines the flags that make the policy of a call stricter.
 func addPolicyFlags(cmd *cobra.Command, o *execFlags) {
-	addChoice(cmd, &o.security, "security", "what may run on the gateway or a node; it can only be stricter than configured",
+	cmdline.AddChoice(cmd, &o.security, "security", "what may run on the gateway or a node; it can only be stricter than configured",
 		texts(policy.Securities)...)
-	addChoice(cmd, &o.ask, "ask", "when it needs an approval there; it can only be stricter than configured", texts(policy.Asks)...)
-	group(cmd.Flags(), groupWhere, "security", "ask")
+	cmdline.AddChoice(cmd, &o.ask, "ask", "when it needs an approval there; it can only be stricter than configured", texts(policy.Asks)...)
+	cmdline.Group(cmd.Flags(), groupWhere, "security", "ask")
 }
 
 func (a *app) explain(ctx context.Context, o *explainFlags, args []string, program bool) error {
@@ -146,13 +146,13 @@ func (a *app) explain(ctx context.Context, o *explainFlags, args []string, progr
 	look := a.look()
 	text := ""
 	if !bare {
-		text = look.report(r)
+		text = look.Report(r)
 	}
 	if o.environment {
 		if text != "" {
 			text += "\n"
 		}
-		text += look.environment(r)
+		text += look.Environment(r)
 	}
 	if _, err := fmt.Fprint(a.stdout, text); err != nil {
 		return fmt.Errorf("cannot write the result: %w", err)
@@ -218,15 +218,6 @@ func (n *unaskedNodes) Decide(_ context.Context, node, _ string, _ corral.Comman
 	}
 	n.err = corral.Errorf(corral.ErrUnavailable, hint, "the gateway's files have nothing against it, and %s decides as well, which cannot be asked without a gateway", who)
 	return "", node, nil, n.err
-}
-
-// look is how text is laid out on our standard output.
-func (a *app) look() look {
-	f, ok := terminal.Shows(a.stdout)
-	if !ok {
-		return look{}
-	}
-	return look{width: width(f), colours: a.coloured()}
 }
 
 // texts are words of a closed set.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/report"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
@@ -64,8 +65,8 @@ func sampleReport() api.Report {
 
 func TestExplainText(t *testing.T) {
 	r := sampleReport()
-	full := func(l look) string { return l.report(r) + "\n" + l.environment(r) }
-	for file, l := range map[string]look{"explain.txt": {}, "explain-colours.txt": {width: 80, colours: true}} {
+	full := func(l report.Look) string { return l.Report(r) + "\n" + l.Environment(r) }
+	for file, l := range map[string]report.Look{"explain.txt": {}, "explain-colours.txt": {Width: 80, Colours: true}} {
 		path := filepath.Join("testdata", "golden", file)
 		want, err := os.ReadFile(path)
 		if err != nil {
@@ -76,13 +77,13 @@ func TestExplainText(t *testing.T) {
 		}
 	}
 	// What a command has in it does nothing to a terminal.
-	if text := full(look{}); strings.ContainsAny(text, "\x1b\u202e") || !strings.Contains(text, `curl \u{1b}[31mevil\u{202e}`) {
+	if text := full(report.Look{}); strings.ContainsAny(text, "\x1b\u202e") || !strings.Contains(text, `curl \u{1b}[31mevil\u{202e}`) {
 		t.Errorf("%q", text)
 	}
 	// Lines that are for reading are no longer than the terminal; those to paste
 	// stay whole.
 	for _, width := range []int{60, 80, 100} {
-		for line := range strings.Lines(look{width: width}.report(r)) {
+		for line := range strings.Lines(report.Look{Width: width}.Report(r)) {
 			if n := runewidth.StringWidth(strings.TrimSuffix(line, "\n")); n > width && !strings.HasPrefix(line, "  $ ") && !strings.Contains(line, "/etc/corral") && !strings.Contains(line, "would run") {
 				t.Errorf("%d columns on a terminal of %d: %q", n, width, line)
 			}

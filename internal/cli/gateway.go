@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/session"
@@ -51,14 +52,14 @@ type gatewayFlags struct {
 	advertise string // what they are told of that
 	loggerFlags
 
-	timeout     seconds
+	timeout     cmdline.Seconds
 	pathPrepend []string
 	elevated    bool
 
 	maxSessions int
 	keep        int
 	keepBytes   int64
-	keepFor     seconds
+	keepFor     cmdline.Seconds
 }
 
 const groupServe = "Serving"
@@ -84,7 +85,7 @@ func (a *app) gatewayCommand() *cobra.Command {
 
 // addGatewayFlags defines what can be said about a gateway.
 func (a *app) addGatewayFlags(cmd *cobra.Command, o *gatewayFlags) {
-	o.timeout = seconds(defaultTimeout)
+	o.timeout = cmdline.Seconds(defaultTimeout)
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "", "`ADDRESS:PORT`: listen there as well, such as 127.0.0.1:7777; beyond the loopback interface with gateway.tls and keys")
@@ -97,19 +98,19 @@ func (a *app) addGatewayFlags(cmd *cobra.Command, o *gatewayFlags) {
 	f.IntVar(&o.maxSessions, "max-sessions", 1000, "`N`: how many sessions of an agent may run at a time")
 	f.IntVar(&o.keep, "keep", 200, "`N`: how many sessions of an agent that have ended are kept")
 	o.keepBytes = 2 << 30
-	f.Var(size{&o.keepBytes, false}, "keep-bytes", "`SIZE`: how much output of sessions that have ended is kept in all")
-	o.keepFor = seconds(24 * time.Hour)
+	f.Var(cmdline.Size{Bytes: &o.keepBytes}, "keep-bytes", "`SIZE`: how much output of sessions that have ended is kept in all")
+	o.keepFor = cmdline.Seconds(24 * time.Hour)
 	f.Var(&o.keepFor, "keep-for", "`TIME`: how long a session is kept after its end")
 	o.loggerFlags.add(cmd)
 	own := []string{"listen", "nodes", "nodes-websocket", "nodes-advertise", "timeout", "path-prepend", "allow-elevated", "max-sessions", "keep", "keep-bytes", "keep-for", "log-format", "log-level"}
-	group(f, groupServe, own...)
+	cmdline.Group(f, groupServe, own...)
 	fromEnvironment(f, slices.DeleteFunc(slices.Clone(own), func(name string) bool { return name == "path-prepend" })...)
-	must(cmd.MarkFlagDirname("path-prepend"))
+	cmdline.Must(cmd.MarkFlagDirname("path-prepend"))
 	a.addSandboxesFlags(cmd)
 }
 
 // optional is a time whose default the usage says in its own words.
-type optional struct{ *seconds }
+type optional struct{ *cmdline.Seconds }
 
 func (optional) String() string { return "" }
 
@@ -130,7 +131,7 @@ func (o *gatewayFlags) check() error {
 	if o.keepFor == 0 {
 		return corral.Errorf(corral.ErrInvalid, "use a time such as 24h", "--keep-for is 0")
 	}
-	if o.keepFor > seconds(maxKeep) {
+	if o.keepFor > cmdline.Seconds(maxKeep) {
 		return corral.Errorf(corral.ErrInvalid, "use at most 168h", "--keep-for is %v, and output is kept for 7 days at most", time.Duration(o.keepFor))
 	}
 	if slices.Contains(o.pathPrepend, "") {
@@ -155,8 +156,8 @@ type loggerFlags struct {
 }
 
 func (o *loggerFlags) add(cmd *cobra.Command) {
-	addChoice(cmd, &o.logFormat, "log-format", "how the log on standard error is written (default text)", "text", "json")
-	addChoice(cmd, &o.logLevel, "log-level", "what is logged (default info; of corral mcp and with --quiet warn)", "debug", "info", "warn", "error")
+	cmdline.AddChoice(cmd, &o.logFormat, "log-format", "how the log on standard error is written (default text)", "text", "json")
+	cmdline.AddChoice(cmd, &o.logLevel, "log-level", "what is logged (default info; of corral mcp and with --quiet warn)", "debug", "info", "warn", "error")
 }
 
 // logger writes the log, to standard error as daemons do.
@@ -166,7 +167,7 @@ func (a *app) logger(o *loggerFlags) *slog.Logger {
 		level = slog.LevelWarn
 	}
 	if o.logLevel != "" {
-		must(level.UnmarshalText([]byte(o.logLevel))) // one of the choices
+		cmdline.Must(level.UnmarshalText([]byte(o.logLevel))) // one of the choices
 	}
 	opt := &slog.HandlerOptions{Level: level}
 	if o.logFormat == "json" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/foreground"
@@ -26,7 +27,7 @@ func (a *app) gatewayStatus() *cobra.Command {
 how it is.
 
 Exit code: 0 if it takes commands, 1 if it does not.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
 				p, err := a.place()

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -44,12 +45,12 @@ func TestSessionTable(t *testing.T) {
 			t.Errorf("%s: %s\n%s", file, d, got)
 		}
 	}
-	check("ps.txt", sessionTable(list, list, false, now).text(0, false))
-	check("ps-agents-60.txt", sessionTable(list, list, true, now).text(60, false))
-	check("ps-colours.txt", sessionTable(list, list[:3], false, now).text(80, true))
-	check("ps-empty.txt", sessionTable(nil, nil, false, now).text(80, false))
+	check("ps.txt", sessionTable(list, list, false, now).Text(0, false))
+	check("ps-agents-60.txt", sessionTable(list, list, true, now).Text(60, false))
+	check("ps-colours.txt", sessionTable(list, list[:3], false, now).Text(80, true))
+	check("ps-empty.txt", sessionTable(nil, nil, false, now).Text(80, false))
 	for width := 1; width < 90; width++ {
-		for line := range strings.Lines(sessionTable(list, list, true, now).text(width, false)) {
+		for line := range strings.Lines(sessionTable(list, list, true, now).Text(width, false)) {
 			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > width {
 				t.Errorf("a line of %d characters on a terminal of %d: %q", n, width, line)
 			}
@@ -102,5 +103,14 @@ func TestShownCommand(t *testing.T) {
 	st := session.Status{Command: "bash -c cat", Description: "[background] Wait for input"}
 	if text := shownCommand(st); text != "bash -c cat ([background] Wait for input)" {
 		t.Errorf("%q", text)
+	}
+}
+
+func TestKeepFor(t *testing.T) {
+	for d, want := range map[time.Duration]bool{time.Second: true, maxKeep: true, maxKeep + 1: false, 0: false} {
+		o := gatewayFlags{maxSessions: 1, keep: 1, keepFor: cmdline.Seconds(d)}
+		if err := o.check(); (err == nil) != want {
+			t.Errorf("--keep-for %v: %v", d, err)
+		}
 	}
 }

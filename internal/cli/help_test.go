@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/tool"
 )
@@ -44,7 +45,7 @@ func TestHelpIsConsistent(t *testing.T) {
 			}
 		}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			arg, usage := argument(f)
+			arg, usage := cmdline.Argument(f)
 			if usage == "" || strings.HasSuffix(usage, ".") || strings.Contains(usage, "`") {
 				t.Errorf("%s --%s: usage %q", cmd.CommandPath(), f.Name, f.Usage)
 			}
@@ -74,7 +75,7 @@ func TestDocsAreComplete(t *testing.T) {
 				return
 			}
 			want("--" + f.Name)
-			for _, variable := range f.Annotations[envAnnotation] {
+			for _, variable := range f.Annotations[cmdline.EnvAnnotation] {
 				want(variable)
 			}
 		})
@@ -85,21 +86,6 @@ func TestDocsAreComplete(t *testing.T) {
 	} {
 		for _, word := range set {
 			want(word)
-		}
-	}
-}
-
-func TestWrap(t *testing.T) {
-	for _, tc := range []struct {
-		text  string
-		width int
-		want  string
-	}{
-		{"", 10, ""}, {"one", 2, "one"}, {"one two", 7, "one two"}, {"one two", 6, "one|two"},
-		{"a bb ccc dddd", 5, "a bb|ccc|dddd"}, {"  spaces   go ", 80, "spaces go"},
-	} {
-		if got := strings.Join(wrap(tc.text, tc.width), "|"); got != tc.want {
-			t.Errorf("%q at %d: %q, want %q", tc.text, tc.width, got, tc.want)
 		}
 	}
 }

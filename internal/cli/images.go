@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/words"
@@ -60,7 +61,7 @@ Any other is pulled from its registry.`,
 
 func (a *app) imagesList() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "ls [flags]", Short: "List Corral's own images", Args: noArgs,
+		Use: "ls [flags]", Short: "List Corral's own images", Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
 				list, err := store.List(ctx)
@@ -119,7 +120,7 @@ container uses it.`,
 			return store.Build(ctx, ref, progress)
 		})
 	cmd.Flags().StringVar(&packages, "packages", "", "`FILE`: build it of exactly the packages that this SBOM of an earlier image lists")
-	must(cmd.MarkFlagFilename("packages", "json"))
+	cmdline.Must(cmd.MarkFlagFilename("packages", "json"))
 	return cmd
 }
 
@@ -144,7 +145,7 @@ digest and license. It is kept in the image. corral images build --packages take
 it for another build of the same.
 
 Without a name it is the default image, ` + images.Default + `.`,
-		Args: atMost(1), ValidArgsFunction: first(a.completeImages),
+		Args: cmdline.AtMost(1), ValidArgsFunction: first(a.completeImages),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref := images.Default
 			if len(args) > 0 {
@@ -167,7 +168,7 @@ type getImage func(images.Store, context.Context, string, images.Progress) (imag
 func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " [flags] [NAME]", Short: short, Long: long + "\n\nWithout a name it is the default image, " + images.Default + ".",
-		Args: atMost(1), ValidArgsFunction: first(a.completeImages),
+		Args: cmdline.AtMost(1), ValidArgsFunction: first(a.completeImages),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref := images.Default
 			if len(args) > 0 {
@@ -194,7 +195,7 @@ func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
 func (a *app) imagesRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rm [flags] NAME...", Short: "Remove Corral's own images, by name or ID",
-		Args: atLeastOne("name of an image"), ValidArgsFunction: a.completeOwnImages,
+		Args: cmdline.AtLeastOne("name of an image"), ValidArgsFunction: a.completeOwnImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
 				return a.printRemoved(each(args, func(ref string) (string, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/doctor"
 )
@@ -30,7 +31,7 @@ The sandbox is turned on if a container engine answers. A configuration that is
 there stays as it is.`,
 		Example: `  corral init
   corral init --config ./corral.json5`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := a.writableConfig()
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/words"
 )
 
@@ -43,7 +44,7 @@ func (a *app) keysCommand() *cobra.Command {
 
 func (a *app) keysCreate() *cobra.Command {
 	var n client.NewKey
-	var ttl seconds
+	var ttl cmdline.Seconds
 	cmd := &cobra.Command{
 		Use: "create [flags] NAME", Short: "Make a key and print its secret",
 		Long: "Make a key and print its secret, this once: only a hash of it is kept. Without\n--agent it is for all agents, without --host for all hosts.",
@@ -64,13 +65,13 @@ func (a *app) keysCreate() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&n.Role, "role", "", "`ROLE`: "+words.Or(access.With(access.Public)))
-	must(cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(access.With(access.Public), cobra.ShellCompDirectiveNoFileComp)))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(access.With(access.Public), cobra.ShellCompDirectiveNoFileComp)))
 	f.StringArrayVar(&n.Agents, "agent", nil, "`PATTERN`: an agent that it may act for, such as acme-*; may be repeated")
 	f.StringArrayVar(&n.Hosts, "host", nil, "`HOST`: sandbox, gateway or node, where its commands may run; may be repeated")
-	must(cmd.RegisterFlagCompletionFunc("host", cobra.FixedCompletions([]string{"sandbox", "gateway", "node"}, cobra.ShellCompDirectiveNoFileComp)))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("host", cobra.FixedCompletions([]string{"sandbox", "gateway", "node"}, cobra.ShellCompDirectiveNoFileComp)))
 	f.IntVar(&n.MaxSessions, "max-sessions", 0, "`N`: how many sessions of its agents may run at a time (default as many as an agent may have)")
 	f.IntVar(&n.MaxSandboxes, "max-sandboxes", 0, "`N`: how many sandboxes of its agents may have a container")
-	f.Var(size{&n.MaxMemory, false}, "max-memory", "`SIZE`: memory that these may use together, such as 8g")
+	f.Var(cmdline.Size{Bytes: &n.MaxMemory}, "max-memory", "`SIZE`: memory that these may use together, such as 8g")
 	f.Float64Var(&n.MaxCPUs, "max-cpus", 0, "`N`: processors that these may use together")
 	f.Float64Var(&n.Rate, "rate", 0, "`N`: requests a second (default no limit)")
 	f.Var(&ttl, "ttl", "`TIME`: how long it can be used, such as 2160h (default for ever)")
@@ -81,22 +82,22 @@ func (a *app) keysLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls [flags]", Short: "List the keys",
 		Long: "List the keys, the oldest first, without their secrets. With --quiet only their\nIDs are printed.",
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				list, err := c.Keys(ctx)
 				if err != nil {
 					return err
 				}
-				return printList(a, list, func(k client.Key) string { return k.ID }, func() table { return keysTable(list, time.Now()) })
+				return printList(a, list, func(k client.Key) string { return k.ID }, func() cmdline.Table { return keysTable(list, time.Now()) })
 			})
 		},
 	}
 	return withJSON(cmd)
 }
 
-func keysTable(list []client.Key, now time.Time) table {
-	t := table{headings: []string{"ID", "NAME", "ROLE", "AGENTS", "HOSTS", "SESSIONS", "SANDBOXES", "RATE", "EXPIRES"}}
+func keysTable(list []client.Key, now time.Time) cmdline.Table {
+	t := cmdline.Table{Headings: []string{"ID", "NAME", "ROLE", "AGENTS", "HOSTS", "SESSIONS", "SANDBOXES", "RATE", "EXPIRES"}}
 	limit := func(n float64) string {
 		if n == 0 {
 			return "-"
@@ -115,11 +116,11 @@ func keysTable(list []client.Key, now time.Time) table {
 			k.ID, visible(k.Name), k.Role, visible(cmp.Or(strings.Join(k.Agents, " "), "all")), cmp.Or(strings.Join(k.Hosts, " "), "all"),
 			limit(float64(k.MaxSessions)), limit(float64(k.MaxSandboxes)), limit(k.Rate), expires,
 		}
-		cells := make([]cell, len(row))
+		cells := make([]cmdline.Cell, len(row))
 		for i, text := range row {
-			cells[i] = cell{text, plain}
+			cells[i] = cmdline.Cell{Text: text}
 		}
-		t.rows = append(t.rows, cells)
+		t.Rows = append(t.Rows, cells)
 	}
 	return t
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/internal/state/selfcert"
@@ -167,7 +168,7 @@ chosen here.`,
 		Args:    cobra.ArbitraryArgs, RunE: onlyCommands,
 	}
 	ls := &cobra.Command{
-		Use: "ls [flags]", Short: "List the contexts", Args: noArgs,
+		Use: "ls [flags]", Short: "List the contexts", Args: cmdline.NoArgs,
 		Long: "List the gateways that you logged in to, and mark the one that commands go to.",
 		RunE: func(*cobra.Command, []string) error {
 			all, err := reach.ReadContexts(a.getenv)
@@ -178,14 +179,14 @@ chosen here.`,
 			for _, name := range all.Names() {
 				rows = append(rows, contextRow{name, all.Contexts[name].URL, all.Current == name})
 			}
-			return printList(a, rows, func(r contextRow) string { return r.Name }, func() table {
-				t := table{headings: []string{"", "NAME", "URL"}}
+			return printList(a, rows, func(r contextRow) string { return r.Name }, func() cmdline.Table {
+				t := cmdline.Table{Headings: []string{"", "NAME", "URL"}}
 				for _, r := range rows {
 					mark := ""
 					if r.Current {
 						mark = "*"
 					}
-					t.rows = append(t.rows, []cell{{mark, plain}, {visible(r.Name), plain}, {visible(cmp.Or(r.URL, "the gateway of this machine")), plain}})
+					t.Rows = append(t.Rows, []cmdline.Cell{{Text: mark}, {Text: visible(r.Name)}, {Text: visible(cmp.Or(r.URL, "the gateway of this machine"))}})
 				}
 				return t
 			})

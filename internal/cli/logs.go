@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/reach"
 )
@@ -109,10 +110,10 @@ passes on all.`,
 
 // oneSession refuses anything but one argument.
 func oneSession(cmd *cobra.Command, args []string) error {
-	if err := atLeastOne("ID of a session")(cmd, args); err != nil {
+	if err := cmdline.AtLeastOne("ID of a session")(cmd, args); err != nil {
 		return err
 	}
-	return atMost(1)(cmd, args)
+	return cmdline.AtMost(1)(cmd, args)
 }
 
 // withSession calls do with a session of the gateway.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/pathenv"
@@ -171,10 +173,10 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but failures: no warnings, no progress")
 	root.PersistentFlags().StringVar(&a.stateFlag, "state-dir", "", "`DIR`: where Corral keeps what it has on disk (default "+pathenv.StateDir(a.getenv, "corral")+")")
 	fromEnvironment(root.PersistentFlags(), "state-dir")
-	must(root.MarkPersistentFlagDirname("state-dir"))
+	cmdline.Must(root.MarkPersistentFlagDirname("state-dir"))
 	root.PersistentFlags().StringVar(&a.configFlag, "config", "", "`FILE`: the configuration (default "+a.defaultConfig()+")")
 	fromEnvironment(root.PersistentFlags(), "config")
-	must(root.MarkPersistentFlagFilename("config", "json5", "json"))
+	cmdline.Must(root.MarkPersistentFlagFilename("config", "json5", "json"))
 
 	root.AddCommand(a.execCommand(), a.explainCommand(), a.psCommand(), a.attachCommand(), a.logsCommand(), a.waitCommand(), a.killCommand(),
 		a.eventsCommand(), a.processCommand(), a.approvalsCommand(), a.sessionCommand(),
@@ -237,9 +239,12 @@ func flagError(cmd *cobra.Command, err error) error {
 	return corral.Errorf(corral.ErrInvalid, cmp.Or(corral.Hint(err), "see "+cmd.CommandPath()+" --help"), "%w", err)
 }
 
-// must is for what can only fail by a mistake in this package.
-func must(err error) {
-	if err != nil {
-		panic(err)
+// help prints what a command is for. All of it goes to standard output, because it was
+// asked for: mistakes get one line and a hint instead.
+func (a *app) help(cmd *cobra.Command, _ []string) {
+	w := &bytes.Buffer{}
+	cmdline.WriteHelp(w, cmd, cmdline.Width(a.stdout))
+	if _, err := cmd.OutOrStdout().Write(w.Bytes()); err != nil {
+		a.helpErr = err
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/reach"
@@ -32,7 +33,7 @@ func (a *app) mcpCommand() *cobra.Command {
 	o := &gatewayFlags{}
 	cmd := &cobra.Command{
 		Use: "mcp [flags]", Short: "Serve the tools over MCP on standard input and output",
-		Long: mcpLong, Args: noArgs,
+		Long: mcpLong, Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.stays()
 			given := onlyGiven(cmd.Flags(), gatewayOnly(cmd))
@@ -44,10 +45,10 @@ func (a *app) mcpCommand() *cobra.Command {
 	a.addAgentFlag(cmd, &agent)
 	cmd.Flags().StringVar(&model, "model", "", "`NAME`: that the client uses, such as openai/gpt-5.2; some tools are for some models")
 	fromEnvironment(cmd.Flags(), "model")
-	group(cmd.Flags(), groupServe, "agent", "model")
+	cmdline.Group(cmd.Flags(), groupServe, "agent", "model")
 	a.addGatewayFlags(cmd, o)
 	for _, name := range []string{"listen", "nodes", "nodes-websocket", "nodes-advertise"} {
-		must(cmd.Flags().MarkHidden(name))
+		cmdline.Must(cmd.Flags().MarkHidden(name))
 	}
 	o.quietly = true
 	return cmd
@@ -57,7 +58,7 @@ func (a *app) mcpCommand() *cobra.Command {
 func gatewayOnly(cmd *cobra.Command) []string {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if len(f.Annotations[groupAnnotation]) > 0 && f.Name != "agent" && f.Name != "model" && !strings.HasPrefix(f.Name, "log-") {
+		if len(f.Annotations[cmdline.GroupAnnotation]) > 0 && f.Name != "agent" && f.Name != "model" && !strings.HasPrefix(f.Name, "log-") {
 			names = append(names, f.Name)
 		}
 	})

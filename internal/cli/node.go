@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/fleet/join"
 	"github.com/corral-exec/corral/internal/fleet/node"
@@ -73,7 +74,7 @@ func (a *app) nodeCommand() *cobra.Command {
 	a.addNodeFlags(cmd, o)
 	f := cmd.Flags()
 	f.BoolVar(&o.repair, "repair", false, "become a node of the gateway of --gateway, though this machine is one of another")
-	group(f, groupNode, "repair")
+	cmdline.Group(f, groupNode, "repair")
 	cmd.AddCommand(a.nodeStatus(), a.nodeApprovals(), a.nodeInstall(), a.nodeUninstall())
 	return cmd
 }
@@ -88,12 +89,12 @@ func (a *app) addNodeFlags(cmd *cobra.Command, o *nodeFlags) {
 	f.StringVar(&a.settings.Workspace, "workspace", "", "`DIR`: where commands run that name no directory (default the current directory)")
 	o.loggerFlags.add(cmd)
 	a.settings.Mode = daemon.ModeOff
-	addChoice(cmd, &a.settings.Mode, "sandbox", "whether commands run in a sandbox here, which is as sandbox.* of the configuration has it", daemon.ModeOff, daemon.ModeAll, daemon.ModeRequired)
+	cmdline.AddChoice(cmd, &a.settings.Mode, "sandbox", "whether commands run in a sandbox here, which is as sandbox.* of the configuration has it", daemon.ModeOff, daemon.ModeAll, daemon.ModeRequired)
 	fromEnvironment(f, "gateway", "workspace", "sandbox", "log-format", "log-level")
-	must(f.SetAnnotation("name", envAnnotation, []string{"CORRAL_NODE_NAME"}))
-	group(f, groupNode, "gateway", "token-file", "name", "workspace", "sandbox", "log-format", "log-level")
-	must(cmd.MarkFlagFilename("token-file"))
-	must(cmd.MarkFlagDirname("workspace"))
+	cmdline.Must(f.SetAnnotation("name", cmdline.EnvAnnotation, []string{"CORRAL_NODE_NAME"}))
+	cmdline.Group(f, groupNode, "gateway", "token-file", "name", "workspace", "sandbox", "log-format", "log-level")
+	cmdline.Must(cmd.MarkFlagFilename("token-file"))
+	cmdline.Must(cmd.MarkFlagDirname("workspace"))
 }
 
 // checkNode refuses what makes no sense, and says what is implied.
@@ -174,7 +175,7 @@ func (a *app) nodeInstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install [flags]", Short: "Write a systemd unit for a node",
 		Long: nodeInstallLong, Example: "  corral node install --gateway corral://gw.example.com:7422/UKEY/CERT\n  corral node install --user --token-file ~/.config/corral/token",
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.checkNode(o); err != nil {
 				return err

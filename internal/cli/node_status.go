@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/fleet/join"
 	"github.com/corral-exec/corral/internal/fleet/node"
@@ -34,7 +35,7 @@ connected to its gateway, whether it has to be approved, and by what it
 decides on commands: that is of the agent main, by the files as they are now.
 
 Exit code: 0 if it takes commands, 1 if it does not.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			m, err := a.machine()
 			if err != nil {
@@ -72,7 +73,7 @@ func (a *app) printNode(r node.Report, dir string, policy *inspect.NodePolicy) e
 		fmt.Fprint(w, "state\tstarting\n")
 	default:
 		fmt.Fprintf(w, "state\t%s\n", p.Status)
-		fmt.Fprintf(w, "since\t%s\n", whenText(p.Since, time.Now()))
+		fmt.Fprintf(w, "since\t%s\n", cmdline.WhenText(p.Since, time.Now()))
 	}
 	switch {
 	case r.Name != "" && r.Asked != "" && !strings.EqualFold(r.Name, r.Asked):
@@ -91,9 +92,9 @@ func (a *app) printNode(r node.Report, dir string, policy *inspect.NodePolicy) e
 	fmt.Fprintf(w, "gateway\t%s\n", gateway)
 	switch {
 	case r.Paired:
-		fmt.Fprintf(w, "paired\t%s\n", whenText(r.PairedAt, time.Now()))
+		fmt.Fprintf(w, "paired\t%s\n", cmdline.WhenText(r.PairedAt, time.Now()))
 	case !r.EndedAt.IsZero():
-		fmt.Fprintf(w, "paired\tno more, since %s\n", whenText(r.EndedAt, time.Now()))
+		fmt.Fprintf(w, "paired\tno more, since %s\n", cmdline.WhenText(r.EndedAt, time.Now()))
 	default:
 		fmt.Fprint(w, "paired\tno\n")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
@@ -54,7 +55,7 @@ func (a *app) nodesLs() *cobra.Command {
 		Long: `List the nodes, by name, and the hosts of nodes.ssh; with --all also the nodes
 that were revoked. One is online if it was heard of in the last seconds; an SSH
 host while there is a connection to it. With --quiet only their IDs are printed.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				got, err := c.Nodes(ctx)
@@ -65,7 +66,7 @@ host while there is a connection to it. With --quiet only their IDs are printed.
 				if !all {
 					list = slices.DeleteFunc(list, func(n client.Node) bool { return n.State == client.NodeRevoked })
 				}
-				return printList(a, list, func(n client.Node) string { return n.ID }, func() table {
+				return printList(a, list, func(n client.Node) string { return n.ID }, func() cmdline.Table {
 					if got.Pending > 0 {
 						a.warn(fmt.Sprintf("Machines that ask to be nodes: %d (corral nodes pending).", got.Pending))
 					}
@@ -78,10 +79,10 @@ host while there is a connection to it. With --quiet only their IDs are printed.
 	return withJSON(cmd)
 }
 
-var nodeStyles = map[client.NodeState]style{client.NodeOnline: green, client.NodeOffline: yellow, client.NodeRevoked: dim, client.NodeUnknown: dim}
+var nodeStyles = map[client.NodeState]cmdline.Style{client.NodeOnline: cmdline.Green, client.NodeOffline: cmdline.Yellow, client.NodeRevoked: cmdline.Dim, client.NodeUnknown: cmdline.Dim}
 
-func nodeTable(list []client.Node, now time.Time) table {
-	t := table{headings: []string{"NAME", "ID", "KIND", "STATE", "HEARD", "ADDRESS", "SYSTEM", "VERSION", "LABELS"}}
+func nodeTable(list []client.Node, now time.Time) cmdline.Table {
+	t := cmdline.Table{Headings: []string{"NAME", "ID", "KIND", "STATE", "HEARD", "ADDRESS", "SYSTEM", "VERSION", "LABELS"}}
 	for _, n := range list {
 		address, id := "", n.ID
 		if n.Kind == client.NodeSSH {
@@ -90,9 +91,9 @@ func nodeTable(list []client.Node, now time.Time) table {
 		if len(n.Addresses) > 0 {
 			address = n.Addresses[0]
 		}
-		t.rows = append(t.rows, []cell{
-			{n.Name, plain}, {id, plain}, {string(n.Kind), plain}, {string(n.State), nodeStyles[n.State]}, {agedText(n.Heard, now), plain}, {address, plain},
-			{systemText(n.OS, n.Arch), plain}, {visible(n.Version), plain}, {labelsText(n.Labels), plain},
+		t.Rows = append(t.Rows, []cmdline.Cell{
+			{Text: n.Name}, {Text: id}, {Text: string(n.Kind)}, {Text: string(n.State), Style: nodeStyles[n.State]}, {Text: agedText(n.Heard, now)}, {Text: address},
+			{Text: systemText(n.OS, n.Arch)}, {Text: visible(n.Version)}, {Text: labelsText(n.Labels)},
 		})
 	}
 	return t
@@ -147,12 +148,12 @@ func describeNode(n client.Node, now time.Time) []string {
 	case n.Kind == client.NodeSSH:
 		state += "; connected to it by SSH"
 	case n.State == client.NodeRevoked:
-		state += " " + whenText(n.RevokedAt, now)
+		state += " " + cmdline.WhenText(n.RevokedAt, now)
 		if n.RevokedBy != "" {
 			state += " by " + visible(n.RevokedBy)
 		}
 	case !n.Heard.IsZero():
-		state += "; heard of " + whenText(n.Heard, now)
+		state += "; heard of " + cmdline.WhenText(n.Heard, now)
 	case n.State == client.NodeOffline:
 		state += "; not heard of since the gateway was started"
 	}
@@ -169,7 +170,7 @@ func describeNode(n client.Node, now time.Time) []string {
 	if n.PairedAt.IsZero() {
 		return lines
 	}
-	paired := whenText(n.PairedAt, now)
+	paired := cmdline.WhenText(n.PairedAt, now)
 	if n.ApprovedBy != "" {
 		paired += " by " + visible(n.ApprovedBy)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/internal/words"
 )
@@ -30,7 +31,7 @@ no other. It is no secret: who has it can ask.
 
 The addresses in it are those of --nodes-advertise, or those that this machine
 has.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				j, err := c.JoinNodes(ctx)
@@ -73,7 +74,7 @@ that were answered in the last hour. Compare the code with the one that the
 machine shows: it is made of its key and the gateway's. What else is said about a
 machine, but for the address, it says itself. With --quiet only the codes are
 printed.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				list, err := c.NodeRequests(ctx)
@@ -83,7 +84,7 @@ printed.`,
 				if !all {
 					list = slices.DeleteFunc(list, answered)
 				}
-				return printList(a, list, func(q client.NodeRequest) string { return q.Code }, func() table { return requestTable(list, all, time.Now()) })
+				return printList(a, list, func(q client.NodeRequest) string { return q.Code }, func() cmdline.Table { return requestTable(list, all, time.Now()) })
 			})
 		},
 	}
@@ -96,18 +97,18 @@ const stillPending = "pending"
 
 func answered(q client.NodeRequest) bool { return q.State != stillPending }
 
-func requestTable(list []client.NodeRequest, all bool, now time.Time) table {
-	t := table{headings: []string{"CODE", "NAME", "FROM", "SYSTEM", "VERSION", "AGE", "EXPIRES", "NOTE"}}
+func requestTable(list []client.NodeRequest, all bool, now time.Time) cmdline.Table {
+	t := cmdline.Table{Headings: []string{"CODE", "NAME", "FROM", "SYSTEM", "VERSION", "AGE", "EXPIRES", "NOTE"}}
 	if all {
-		t.headings = slices.Insert(t.headings, 1, "STATE")
+		t.Headings = slices.Insert(t.Headings, 1, "STATE")
 	}
 	for _, q := range list {
-		row := []cell{{q.Code, bold}, {q.Name, plain}, {q.From, plain}, {systemText(q.OS, q.Arch), plain}, {visible(q.Version), plain},
-			{words.Age(now.Sub(q.AskedAt)), plain}, {words.Age(q.ExpiresAt.Sub(now)), plain}, {requestNote(q, now), yellow}}
+		row := []cmdline.Cell{{Text: q.Code, Style: cmdline.Bold}, {Text: q.Name}, {Text: q.From}, {Text: systemText(q.OS, q.Arch)}, {Text: visible(q.Version)},
+			{Text: words.Age(now.Sub(q.AskedAt))}, {Text: words.Age(q.ExpiresAt.Sub(now))}, {Text: requestNote(q, now), Style: cmdline.Yellow}}
 		if all {
-			row = slices.Insert(row, 1, cell{q.State, plain})
+			row = slices.Insert(row, 1, cmdline.Cell{Text: q.State})
 		}
-		t.rows = append(t.rows, row)
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
@@ -118,7 +119,7 @@ func requestNote(q client.NodeRequest, now time.Time) string {
 	case q.AnsweredBy != "":
 		return "by " + visible(q.AnsweredBy)
 	case !q.RevokedAt.IsZero():
-		return "this key was revoked " + whenText(q.RevokedAt, now)
+		return "this key was revoked " + cmdline.WhenText(q.RevokedAt, now)
 	case q.SameName != "":
 		return "calls itself " + brief(q.Host, mostOfCommand) + ", as node " + q.SameName + " is called: is it another machine?"
 	}
@@ -212,11 +213,11 @@ func (a *app) tokensNew() *cobra.Command {
 	var by string
 	var words []string
 	n := client.NewNodeToken{Uses: 1}
-	ttl := seconds(api.DefaultTokenTTL)
+	ttl := cmdline.Seconds(api.DefaultTokenTTL)
 	cmd := &cobra.Command{
 		Use: "new [flags]", Short: "Make a setup token and print it",
 		Long: "Make a setup token and print it, this once: only a hash of it is kept.",
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			switch { // to a gateway 0 is the default
 			case ttl == 0:
@@ -245,19 +246,19 @@ func (a *app) tokensNew() *cobra.Command {
 func (a *app) tokensLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls [flags]", Short: "List the setup tokens that can be used",
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				list, err := c.NodeTokens(ctx)
 				if err != nil {
 					return err
 				}
-				t := table{headings: []string{"ID", "USES", "EXPIRES", "BY", "LABELS"}}
+				t := cmdline.Table{Headings: []string{"ID", "USES", "EXPIRES", "BY", "LABELS"}}
 				now := time.Now()
 				for _, k := range list {
-					t.rows = append(t.rows, []cell{{k.ID, plain}, {fmt.Sprint(k.Left), plain}, {words.Age(k.ExpiresAt.Sub(now)), plain}, {visible(k.By), plain}, {labelsText(k.Labels), plain}})
+					t.Rows = append(t.Rows, []cmdline.Cell{{Text: k.ID}, {Text: fmt.Sprint(k.Left)}, {Text: words.Age(k.ExpiresAt.Sub(now))}, {Text: visible(k.By)}, {Text: labelsText(k.Labels)}})
 				}
-				return printList(a, list, nil, func() table { return t })
+				return printList(a, list, nil, func() cmdline.Table { return t })
 			})
 		},
 	}

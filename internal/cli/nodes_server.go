@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/fleet/hub"
 	"github.com/corral-exec/corral/internal/reach"
@@ -28,7 +29,7 @@ says its key. Without a gateway that runs, the nodes are those that the last one
 left.`,
 		Example: `  corral nodes server-config >/etc/nats/corral.conf    # and: include corral.conf
   corral nodes server-config --allow UKEY`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.config()
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/tool"
 )
@@ -56,11 +57,11 @@ func (a *app) actionCommand(act action) *cobra.Command {
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case act.args == 0:
-				return noArgs(cmd, args)
+				return cmdline.NoArgs(cmd, args)
 			case len(args) < act.args:
 				return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants: %s", cmd.CommandPath(), act.use)
 			case !act.more:
-				return atMost(act.args)(cmd, args)
+				return cmdline.AtMost(act.args)(cmd, args)
 			}
 			return nil
 		},
@@ -195,7 +196,7 @@ func (a *app) actions() []action {
 				return nil
 			}},
 		{name: tool.ActionWait, use: id, args: 1, short: "Wait for the end, for output or for a pattern", flags: func(cmd *cobra.Command, r *tool.ProcessRequest) {
-			addChoice(cmd, (*string)(&r.Until), "until", "what for (default the pattern if there is one, else exit)",
+			cmdline.AddChoice(cmd, (*string)(&r.Until), "until", "what for (default the pattern if there is one, else exit)",
 				string(tool.UntilExit), string(tool.UntilOutput), string(tool.UntilPattern))
 			cmd.Flags().StringVar(&r.Pattern, "pattern", "", "`REGEXP`: to be found in output that no poll has returned")
 			timeout("how long to wait, 10m at most (default 30s)", tool.MaxWait)(cmd, r)
@@ -251,12 +252,12 @@ func whole(n **int) func(string) error {
 // wait sets a time in milliseconds that may be left out.
 func wait(ms **int, most time.Duration) func(string) error {
 	return func(s string) error {
-		d, err := parseSeconds(s)
+		d, err := cmdline.ParseSeconds(s)
 		if err != nil {
 			return errors.New("use seconds, such as 90 or 0.5, or a duration, such as 2m")
 		}
 		if d > most {
-			return errors.New("it is more than " + (*seconds)(&most).String() + ", the most that one call waits; corral wait waits for as long as it takes")
+			return errors.New("it is more than " + (*cmdline.Seconds)(&most).String() + ", the most that one call waits; corral wait waits for as long as it takes")
 		}
 		n := int(d.Milliseconds())
 		*ms = &n

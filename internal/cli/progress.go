@@ -9,6 +9,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/internal/words"
 )
@@ -72,7 +73,7 @@ func (p *progress) draw(e images.Event) {
 		}
 	}
 	if e.Message != "" {
-		p.said.Store(words.Short(fmt.Sprintf("%s: %s", e.Image, words.OneLine(e.Message)), width(p.w)-4))
+		p.said.Store(words.Short(fmt.Sprintf("%s: %s", e.Image, words.OneLine(e.Message)), cmdline.Width(p.w)-4))
 	}
 	if e.Total <= 0 {
 		return

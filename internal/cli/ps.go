@@ -13,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
@@ -29,11 +30,11 @@ An ID is shortened to where no other begins the same; every command that wants
 one takes such a beginning.`,
 		Example: `  corral ps --all
   corral kill $(corral ps -q)`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withSessions(cmd.Context(), agent, func(list []session.Status) error {
 				shown := slices.DeleteFunc(slices.Clone(list), func(s session.Status) bool { return !all && s.Ended() })
-				return printList(a, shown, func(s session.Status) string { return s.ID }, func() table {
+				return printList(a, shown, func(s session.Status) string { return s.ID }, func() cmdline.Table {
 					return sessionTable(list, shown, everyAgent(agent), time.Now())
 				})
 			})
@@ -62,10 +63,10 @@ func (a *app) withSessions(ctx context.Context, agent string, do func([]session.
 	})
 }
 
-func sessionTable(list, shown []session.Status, agents bool, now time.Time) table {
-	t := table{headings: []string{"ID", "STATUS", "AGE", "RAN", "HOST", "COMMAND"}}
+func sessionTable(list, shown []session.Status, agents bool, now time.Time) cmdline.Table {
+	t := cmdline.Table{Headings: []string{"ID", "STATUS", "AGE", "RAN", "HOST", "COMMAND"}}
 	if agents {
-		t.headings = slices.Insert(t.headings, 1, "AGENT")
+		t.Headings = slices.Insert(t.Headings, 1, "AGENT")
 	}
 	for _, s := range shown {
 		age := ""
@@ -80,11 +81,11 @@ func sessionTable(list, shown []session.Status, agents bool, now time.Time) tabl
 		if s.Node != "" {
 			host += ":" + s.Node
 		}
-		row := []cell{{shortSession(s.ID, list), plain}, stateCell(s), {age, plain}, {ran, plain}, {host, plain}, {shownCommand(s), plain}}
+		row := []cmdline.Cell{{Text: shortSession(s.ID, list)}, stateCell(s), {Text: age}, {Text: ran}, {Text: host}, {Text: shownCommand(s)}}
 		if agents {
-			row = slices.Insert(row, 1, cell{s.Agent, plain})
+			row = slices.Insert(row, 1, cmdline.Cell{Text: s.Agent})
 		}
-		t.rows = append(t.rows, row)
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
@@ -101,26 +102,26 @@ func shownCommand(s session.Status) string {
 }
 
 // stateCell is how a session is, in a word or two.
-func stateCell(s session.Status) cell {
+func stateCell(s session.Status) cmdline.Cell {
 	switch {
 	case s.State == session.Running && s.Unreachable:
-		return cell{"running (unreachable)", yellow}
+		return cmdline.Cell{Text: "running (unreachable)", Style: cmdline.Yellow}
 	case s.State == session.Running && s.WaitingForInput:
-		return cell{"running (input?)", yellow}
+		return cmdline.Cell{Text: "running (input?)", Style: cmdline.Yellow}
 	case s.State == session.Running:
-		return cell{"running", green}
+		return cmdline.Cell{Text: "running", Style: cmdline.Green}
 	case s.State == session.Unknown:
-		return cell{"unknown", yellow}
+		return cmdline.Cell{Text: "unknown", Style: cmdline.Yellow}
 	case s.State == session.Failed:
-		return cell{string(s.Reason), red}
+		return cmdline.Cell{Text: string(s.Reason), Style: cmdline.Red}
 	case s.Exit == nil:
-		return cell{string(s.State), plain}
+		return cmdline.Cell{Text: string(s.State)}
 	case s.Exit.Signal != 0:
-		return cell{s.Exit.Signal.String(), red}
+		return cmdline.Cell{Text: s.Exit.Signal.String(), Style: cmdline.Red}
 	case s.Exit.Code != 0:
-		return cell{fmt.Sprintf("exit %d", s.Exit.Code), red}
+		return cmdline.Cell{Text: fmt.Sprintf("exit %d", s.Exit.Code), Style: cmdline.Red}
 	}
-	return cell{"exit 0", dim}
+	return cmdline.Cell{Text: "exit 0", Style: cmdline.Dim}
 }
 
 // shortSession is enough of a session's ID to find it again: IDs that people can
@@ -151,7 +152,7 @@ func (a *app) answer(got any, err error, text func() string) error {
 
 // printList prints a list: as JSON if that is wanted, with --quiet the name of each
 // that has one, and else as a table.
-func printList[T any](a *app, list []T, name func(T) string, rows func() table) error {
+func printList[T any](a *app, list []T, name func(T) string, rows func() cmdline.Table) error {
 	switch {
 	case a.json():
 		return a.printJSON(append([]T{}, list...), nil)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/inspect"
@@ -34,7 +35,7 @@ What is refused is shown as it was asked for. Of a file with mistakes the rest i
 explained, too.
 
 Exit code: 0 if commands could run in it; 1 if something is refused or missing.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
 				m, err := a.machine()

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/sandbox"
@@ -112,7 +113,7 @@ func (a *app) sandboxPrune() *cobra.Command {
 containers that are old, which the next command replaces. Nothing is removed in
 which a command runs, or that a program uses, such as a gateway: that does the
 same by itself, as it is configured.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if idle < 0 || age < 0 {
 				return corral.Errorf(corral.ErrInvalid, "use 0 for never", "a negative time means nothing")

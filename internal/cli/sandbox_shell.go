@@ -9,6 +9,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/session"
@@ -33,7 +34,7 @@ NAME is a sandbox that there is; or say whose it is with --agent, and with
 is the gateway's, and the shell is one of its sessions. Without one, give the
 flags that commands of the sandbox are given.`,
 		Example: "  corral sandbox shell main\n  corral sandbox shell --agent main --session telegram:123",
-		Args:    atMost(1), ValidArgsFunction: a.completeKnownSandboxes,
+		Args:    cmdline.AtMost(1), ValidArgsFunction: a.completeKnownSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.localGiven = o.local
 			o.shape = onlyGiven(cmd.Flags(), sandboxShape)

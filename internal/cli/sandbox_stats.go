@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/internal/words"
@@ -143,21 +144,21 @@ func (v *statsView) print(list []sandboxUse) error {
 	if v.json {
 		return v.app.printJSON(list, nil)
 	}
-	t := table{headings: []string{"NAME", "CPUS", "MEMORY", "PROCESSES", "OUT OF MEMORY", "CONTAINER"}}
+	t := cmdline.Table{Headings: []string{"NAME", "CPUS", "MEMORY", "PROCESSES", "OUT OF MEMORY", "CONTAINER"}}
 	for _, u := range list {
-		row := []cell{{text: u.Name}, {text: "-"}, {text: "-"}, {text: "-"}, {text: "-"}, {text: u.Container}}
+		row := []cmdline.Cell{{Text: u.Name}, {Text: "-"}, {Text: "-"}, {Text: "-"}, {Text: "-"}, {Text: u.Container}}
 		if u.Running {
-			row[1].text = ofLimit(processorsText(u.CPUs), u.CPULimit > 0, strconv.FormatFloat(u.CPULimit, 'f', -1, 64))
-			row[2].text = ofLimit(words.Bytes(u.Memory), u.MemoryLimit > 0, words.Bytes(u.MemoryLimit))
-			row[3].text = ofLimit(strconv.FormatInt(u.Pids, 10), u.PidsLimit > 0, strconv.FormatInt(u.PidsLimit, 10))
+			row[1].Text = ofLimit(processorsText(u.CPUs), u.CPULimit > 0, strconv.FormatFloat(u.CPULimit, 'f', -1, 64))
+			row[2].Text = ofLimit(words.Bytes(u.Memory), u.MemoryLimit > 0, words.Bytes(u.MemoryLimit))
+			row[3].Text = ofLimit(strconv.FormatInt(u.Pids, 10), u.PidsLimit > 0, strconv.FormatInt(u.PidsLimit, 10))
 			if u.OOMKills >= 0 {
-				row[4].text = strconv.FormatInt(u.OOMKills, 10)
+				row[4].Text = strconv.FormatInt(u.OOMKills, 10)
 			}
 			if u.OOMKills > 0 {
-				row[4].style = red
+				row[4].Style = cmdline.Red
 			}
 		}
-		t.rows = append(t.rows, row)
+		t.Rows = append(t.Rows, row)
 	}
 	if v.screen && v.goesOn {
 		if _, err := fmt.Fprint(v.app.stdout, "\x1b[H\x1b[2J"); err != nil {

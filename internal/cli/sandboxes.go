@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox"
 )
@@ -35,7 +36,7 @@ belongs to the state directory that it was made with.`,
 
 func (a *app) sandboxList() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "ls [flags]", Short: "List the sandboxes of the state directory", Args: noArgs,
+		Use: "ls [flags]", Short: "List the sandboxes of the state directory", Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withSandboxes(cmd.Context(), func(_ context.Context, _ daemon.Engine, _ string, rows []daemon.SandboxRow) error {
 				if a.json() {
@@ -131,7 +132,7 @@ func (a *app) sandboxSweep() *cobra.Command {
 		Long: `Remove containers that nobody will use again: ephemeral ones whose corral was
 killed, and those without state. It happens by itself before a
 sandbox is made.`,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withEngine(cmd.Context(), func(ctx context.Context, eng daemon.Engine) error {
 				dir, err := a.stateDir()

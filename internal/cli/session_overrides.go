@@ -9,6 +9,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/cmdline"
 )
 
 const sessionLong = `Show and set what an agent's calls go by that say nothing, in the place of its
@@ -27,11 +28,11 @@ func (a *app) sessionCommand() *cobra.Command {
 		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
 	}
 	cmd.AddCommand(
-		a.overridesCommand("show", "Show what is set", noArgs, func(ctx context.Context, c *client.Client, _ []string) (config.Overrides, error) {
+		a.overridesCommand("show", "Show what is set", cmdline.NoArgs, func(ctx context.Context, c *client.Client, _ []string) (config.Overrides, error) {
 			return c.Overrides(ctx)
 		}),
-		a.overridesCommand("set [flags] KEY=VALUE...", "Set some of it; KEY= is as configured again", atLeastOne("settings, such as ask=always"), setOverrides),
-		a.overridesCommand("reset", "Go by the configuration again", noArgs, func(ctx context.Context, c *client.Client, _ []string) (config.Overrides, error) {
+		a.overridesCommand("set [flags] KEY=VALUE...", "Set some of it; KEY= is as configured again", cmdline.AtLeastOne("settings, such as ask=always"), setOverrides),
+		a.overridesCommand("reset", "Go by the configuration again", cmdline.NoArgs, func(ctx context.Context, c *client.Client, _ []string) (config.Overrides, error) {
 			return c.SetOverrides(ctx, config.Overrides{})
 		}),
 	)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/session"
 )
@@ -19,7 +20,7 @@ func (a *app) killCommand() *cobra.Command {
 		Long: `End sessions: SIGTERM to the whole process tree, and SIGKILL to what is left of it
 after a while. It returns when they have ended. With --signal only that signal
 is sent.`,
-		Args: atLeastOne("ID of a session"), ValidArgsFunction: a.completeSessions(0),
+		Args: cmdline.AtLeastOne("ID of a session"), ValidArgsFunction: a.completeSessions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var number corral.Signal
 			if signal != "" {
@@ -43,7 +44,7 @@ is sent.`,
 	f.StringVarP(&signal, "signal", "s", "", "`SIGNAL`: send this one, such as INT or 9, and do not wait")
 	a.addAgentFlag(cmd, &agent)
 	addJSONFlag(cmd)
-	must(cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions([]string{"HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM", "CONT", "STOP", "WINCH"}, noFiles)))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions([]string{"HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM", "CONT", "STOP", "WINCH"}, noFiles)))
 	return cmd
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 )
 
@@ -20,32 +21,32 @@ func (a *app) addSandboxFlags(cmd *cobra.Command) {
 	f.StringVar(&s.Name, "name", "", "`NAME`: which sandbox; each name is a container of its own (default default)")
 	f.BoolVar(&s.Ephemeral, "ephemeral", false, "use a container of its own, and remove it afterwards")
 	fromEnvironment(f, "name")
-	group(f, groupSandbox, "name", "ephemeral")
-	must(cmd.RegisterFlagCompletionFunc("name", a.completeSandboxes))
+	cmdline.Group(f, groupSandbox, "name", "ephemeral")
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("name", a.completeSandboxes))
 }
 
 // addSandboxesFlags defines the flags that say what every sandbox is like.
 func (a *app) addSandboxesFlags(cmd *cobra.Command) {
 	s, f := &a.settings, cmd.Flags()
 	s.Mode = daemon.ModeOff
-	addChoice(cmd, &s.Mode, "sandbox", "whether there is a sandbox", daemon.ModeOff, daemon.ModeAll, daemon.ModeRequired)
+	cmdline.AddChoice(cmd, &s.Mode, "sandbox", "whether there is a sandbox", daemon.ModeOff, daemon.ModeAll, daemon.ModeRequired)
 	f.StringVar(&s.Image, "image", "", "`IMAGE`: what it runs on (default "+images.Default+")")
 	a.addEngineFlag(cmd, f)
 	f.StringVar(&s.Runtime, "runtime", "", "`NAME`: OCI runtime, such as runsc (default the engine's)")
-	addChoice(cmd, &s.Driver, "driver", "how commands are started in it (default auto)", "auto", "fds", "frames", "exec")
+	cmdline.AddChoice(cmd, &s.Driver, "driver", "how commands are started in it (default auto)", "auto", "fds", "frames", "exec")
 	f.StringVar(&s.Workspace, "workspace", "", "`DIR`: what to work on (default nothing in a sandbox, the current directory on the gateway)")
-	addChoice(cmd, &s.Access, "workspace-access", "what a sandbox may do with it (default none, or rw with --workspace)", "none", "ro", "rw")
+	cmdline.AddChoice(cmd, &s.Access, "workspace-access", "what a sandbox may do with it (default none, or rw with --workspace)", "none", "ro", "rw")
 	f.StringVar(&s.User, "user", "", "`UID:GID`: who commands run as in it, never root (default the owner of the workspace; see docs/reference/cli.md)")
-	f.Var(size{&s.Memory, true}, "memory", "`SIZE`: memory it may use, such as 512m, or unlimited (default 2g)")
-	f.Var(count{&s.CPUs}, "cpus", "`N`: processors it may use, such as 0.5, or unlimited (default 2)")
-	f.Var(count{&s.Pids}, "pids", "`N`: processes it may have, or unlimited (default 512)")
+	f.Var(cmdline.Size{Bytes: &s.Memory, Unlimited: true}, "memory", "`SIZE`: memory it may use, such as 512m, or unlimited (default 2g)")
+	f.Var(cmdline.Count{N: &s.CPUs}, "cpus", "`N`: processors it may use, such as 0.5, or unlimited (default 2)")
+	f.Var(cmdline.Count{N: &s.Pids}, "pids", "`N`: processes it may have, or unlimited (default 512)")
 	fromEnvironment(f, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids")
-	group(f, groupSandbox, "sandbox", "image", "engine", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids")
+	cmdline.Group(f, groupSandbox, "sandbox", "image", "engine", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids")
 
-	must(cmd.RegisterFlagCompletionFunc("image", a.completeImages))
-	must(cmd.RegisterFlagCompletionFunc("runtime", a.completeRuntimes))
-	must(cmd.RegisterFlagCompletionFunc("user", a.completeUser))
-	must(cmd.MarkFlagDirname("workspace"))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("image", a.completeImages))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("runtime", a.completeRuntimes))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("user", a.completeUser))
+	cmdline.Must(cmd.MarkFlagDirname("workspace"))
 }
 
 // sandboxOnly are the flags that mean nothing without a sandbox.
@@ -57,14 +58,11 @@ func onlyGiven(f *pflag.FlagSet, names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !f.Changed(name) })
 }
 
-// envAnnotation marks a flag that an environment variable sets.
-const envAnnotation = "corral_env"
-
 // fromEnvironment lets CORRAL_NAME set the flag --name when it is left out.
 func fromEnvironment(f *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		variable := "CORRAL_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
-		must(f.SetAnnotation(name, envAnnotation, []string{variable}))
+		cmdline.Must(f.SetAnnotation(name, cmdline.EnvAnnotation, []string{variable}))
 	}
 }
 
@@ -73,7 +71,7 @@ func fromEnvironment(f *pflag.FlagSet, names ...string) {
 func (a *app) readEnvironment(f *pflag.FlagSet) error {
 	var err error
 	f.VisitAll(func(flag *pflag.Flag) {
-		variable := flag.Annotations[envAnnotation]
+		variable := flag.Annotations[cmdline.EnvAnnotation]
 		if err != nil || flag.Changed || len(variable) == 0 {
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 )
 
@@ -16,7 +17,7 @@ func (a *app) given(name string) bool {
 	if f == nil {
 		return false
 	}
-	variable := f.Annotations[envAnnotation]
+	variable := f.Annotations[cmdline.EnvAnnotation]
 	return f.Changed || len(variable) > 0 && a.getenv(variable[0]) != ""
 }
 

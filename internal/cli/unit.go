@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/unit"
 )
 
@@ -25,7 +26,7 @@ func (a *app) gatewayInstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install [flags]", Short: "Write a systemd unit for a gateway",
 		Long: installLong, Example: "  corral gateway install --user --listen 127.0.0.1:7777\n  corral gateway install --print",
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.checkGateway(o); err != nil {
 				return err
@@ -36,7 +37,7 @@ func (a *app) gatewayInstall() *cobra.Command {
 	i.add(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&i.socket, "socket", false, "have systemd listen on the Unix socket, so that clients wait through a restart")
-	group(f, groupUnit, "socket")
+	cmdline.Group(f, groupUnit, "socket")
 	a.addInstallFlags(cmd, func(own *cobra.Command) { a.addGatewayFlags(own, o) })
 	return cmd
 }
@@ -50,7 +51,7 @@ func (i *installFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&i.user, "user", false, "a unit of this user, without root")
 	f.BoolVar(&i.show, "print", false, "print it, and write nothing")
-	group(f, groupUnit, "user", "print")
+	cmdline.Group(f, groupUnit, "user", "print")
 }
 
 // install writes the units of a program with the flags of cmd, or prints them.
@@ -99,8 +100,8 @@ func (a *app) newUnit(cmd *cobra.Command, kind unit.Kind, i *installFlags) (unit
 		u.Home = "~"
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		given := f.Changed || len(f.Annotations[envAnnotation]) > 0 && a.getenv(f.Annotations[envAnnotation][0]) != ""
-		if len(f.Annotations[groupAnnotation]) == 0 || f.Annotations[groupAnnotation][0] == groupUnit || !given {
+		given := f.Changed || len(f.Annotations[cmdline.EnvAnnotation]) > 0 && a.getenv(f.Annotations[cmdline.EnvAnnotation][0]) != ""
+		if len(f.Annotations[cmdline.GroupAnnotation]) == 0 || f.Annotations[cmdline.GroupAnnotation][0] == groupUnit || !given {
 			return
 		}
 		u.Args = append(u.Args, unitArgs(f, a.settings.Workspace)...)
@@ -129,7 +130,7 @@ func unitArgs(f *pflag.Flag, workspace string) []string {
 		}
 		return args
 	case optional:
-		return []string{name, v.seconds.String()}
+		return []string{name, v.Seconds.String()}
 	}
 	if f.Value.Type() == "bool" {
 		return []string{name + "=" + f.Value.String()}
@@ -180,7 +181,7 @@ func (a *app) uninstallCommand(kind unit.Kind, long string) *cobra.Command {
 	var user bool
 	cmd := &cobra.Command{
 		Use: "uninstall [flags]", Short: "Remove the systemd unit of a " + kind.Command, Long: long,
-		Args: noArgs,
+		Args: cmdline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			dir, err := unit.Dir(user, a.getenv)
 			if err != nil {

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral/internal/cmdline"
 )
 
 // versionInfo says what this program was built from.
@@ -44,7 +46,7 @@ func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Say which version of corral this is",
-		Args:  noArgs,
+		Args:  cmdline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return a.printVersion()
 		},

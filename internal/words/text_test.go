@@ -173,3 +173,17 @@ func FuzzStripper(f *testing.F) {
 		}
 	})
 }
+
+// Names and commands come from agents: what is shown of them is what they are.
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"ls \x1b[31mred\x1b[m":   "ls red",
+		"a\nb\tc\x07":            "a; b?c",
+		"rm \u202egpj.\u2066exe": "rm ?gpj.?exe",
+		"\u009b2Jx é 日本":         "x é 日本",
+	} {
+		if got := Printable(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+}

@@ -38,7 +38,7 @@ var layers = []layer{
 	// It puts all of it together.
 	{"composition", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"daemon", "internal/daemon", "internal/doctor", "internal/inspect", "internal/reach"}},
 	// Programs, and what is theirs alone.
-	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"cmd/corral", "internal/cli", "internal/foreground", "internal/unit"}},
+	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"cmd/corral", "internal/cli", "internal/cmdline", "internal/foreground", "internal/report", "internal/unit"}},
 	// They try the product from outside, and are no part of it.
 	{"outside", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition", "front"}, []string{"cmd/corral-escape", "e2e/..."}},
 	// Only tests import them.

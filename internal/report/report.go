@@ -1,4 +1,6 @@
-package cli
+// Package report lays out for people what a gateway says of a command: whether it may run,
+// where, why, and what to do about it.
+package report
 
 import (
 	"fmt"
@@ -9,59 +11,60 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// A look is how text is laid out: in so many columns (0: nothing is broken),
+// A Look is how text is laid out: in so many columns (0: nothing is broken),
 // and with colours or without.
-type look struct {
-	width   int
-	colours bool
+type Look struct {
+	Width   int
+	Colours bool
 }
 
 // A page is text under way.
 type page struct {
-	look
+	Look
 	b strings.Builder
 }
 
-func (l look) in(s style, text string) string {
-	if !l.colours || s == plain || text == "" {
+func (l Look) In(s cmdline.Style, text string) string {
+	if !l.Colours || s == cmdline.Plain || text == "" {
 		return text
 	}
 	return "\x1b[" + string(s) + "m" + text + "\x1b[m"
 }
 
 // row is a label and a text, which is broken beside it.
-func (p *page) row(indent, column int, label string, s style, text string) {
-	lines := []string{visible(text)}
-	if p.width > 0 {
-		lines = wrap(lines[0], max(p.width-indent-column, 20))
+func (p *page) row(indent, column int, label string, s cmdline.Style, text string) {
+	lines := []string{approval.Visible(text)}
+	if p.Width > 0 {
+		lines = cmdline.Wrap(lines[0], max(p.Width-indent-column, 20))
 	}
 	p.rows(indent, column, label, s, lines)
 }
 
 // commandRow is a row with a command, in which every space counts.
-func (p *page) commandRow(indent, column int, label string, s style, text string) {
-	p.rows(indent, column, label, s, []string{visible(text)})
+func (p *page) commandRow(indent, column int, label string, s cmdline.Style, text string) {
+	p.rows(indent, column, label, s, []string{approval.Visible(text)})
 }
 
-func (p *page) rows(indent, column int, label string, s style, lines []string) {
+func (p *page) rows(indent, column int, label string, s cmdline.Style, lines []string) {
 	for i, line := range lines {
 		if i > 0 {
 			label = ""
 		}
 		pad := max(column-runewidth.StringWidth(label), 0)
-		fmt.Fprintf(&p.b, "%*s%s%*s%s\n", indent, "", p.in(dim, label), pad, "", p.in(s, line))
+		fmt.Fprintf(&p.b, "%*s%s%*s%s\n", indent, "", p.In(cmdline.Dim, label), pad, "", p.In(s, line))
 	}
 }
 
-func (p *page) heading(text string) { fmt.Fprintf(&p.b, "\n%s\n", p.in(bold, text)) }
+func (p *page) heading(text string) { fmt.Fprintf(&p.b, "\n%s\n", p.In(cmdline.Bold, text)) }
 
-var outcomeStyle = map[policy.Outcome]style{policy.Allowed: green, policy.Asked: yellow, policy.Denied: red}
+var outcomeStyle = map[policy.Outcome]cmdline.Style{policy.Allowed: cmdline.Green, policy.Asked: cmdline.Yellow, policy.Denied: cmdline.Red}
 
 // Columns of labels.
 const (
@@ -69,10 +72,10 @@ const (
 	columnDeep  = 13
 )
 
-// report is all about a command, for people. The first line has the answer.
-func (l look) report(r api.Report) string {
-	p := &page{look: l}
-	fmt.Fprintf(&p.b, "%s  %s\n", p.in(outcomeStyle[r.Outcome]+";"+bold, string(r.Outcome)), visible(r.Reason))
+// Report is all about a command, for people. The first line has the answer.
+func (l Look) Report(r api.Report) string {
+	p := &page{Look: l}
+	fmt.Fprintf(&p.b, "%s  %s\n", p.In(outcomeStyle[r.Outcome]+";"+cmdline.Bold, string(r.Outcome)), approval.Visible(r.Reason))
 	p.facts(r)
 	if r.Guarded {
 		p.segments(r.Decision)
@@ -83,14 +86,14 @@ func (l look) report(r api.Report) string {
 	if len(r.Fix) > 0 && r.Outcome != policy.Allowed {
 		p.heading("to allow it")
 		for _, fix := range r.Fix {
-			p.row(2, 0, "", plain, fix)
+			p.row(2, 0, "", cmdline.Plain, fix)
 		}
 		prompt := "$ "
 		if r.OnNode {
-			prompt = visible(r.Route.Node) + prompt
+			prompt = approval.Visible(r.Route.Node) + prompt
 		}
 		for _, c := range r.Commands { // as they can be pasted
-			fmt.Fprintf(&p.b, "  %s\n", p.in(bold, prompt+visible(c)))
+			fmt.Fprintf(&p.b, "  %s\n", p.In(cmdline.Bold, prompt+approval.Visible(c)))
 		}
 	}
 	if len(r.Previews) > 0 {
@@ -98,11 +101,11 @@ func (l look) report(r api.Report) string {
 	}
 	for _, w := range r.Warnings {
 		fmt.Fprintln(&p.b)
-		p.row(0, 0, "", yellow, w)
+		p.row(0, 0, "", cmdline.Yellow, w)
 	}
 	if r.FromFiles {
 		fmt.Fprintln(&p.b)
-		p.row(0, 0, "", dim, "No gateway was asked: this is what one would say that is started here now. What corral exec runs without a gateway is the operator's own, and meets no policy.")
+		p.row(0, 0, "", cmdline.Dim, "No gateway was asked: this is what one would say that is started here now. What corral exec runs without a gateway is the operator's own, and meets no policy.")
 	}
 	return p.b.String()
 }
@@ -114,30 +117,30 @@ func (p *page) pinned(r api.Report) {
 	if run == nil || r.Decision.Security.Value == policy.SecurityFull || r.Outcome == policy.Denied {
 		return
 	}
-	lines := []string{visible(commandLine(run.Args))}
+	lines := []string{approval.Visible(commandLine(run.Args))}
 	if len(run.Args) == 3 && len(r.Shell) > 0 && run.Args[0] == r.Shell[0] && run.Args[1] == "-c" { // quoted twice nobody can read it
 		lines = strings.Split(run.Args[2], "\n")
 		for i, line := range lines {
-			lines[i] = visible(line)
+			lines[i] = approval.Visible(line)
 		}
-		lines[len(lines)-1] += "  (by " + visible(run.Args[0]) + " -c)"
+		lines[len(lines)-1] += "  (by " + approval.Visible(run.Args[0]) + " -c)"
 	}
 	fmt.Fprintln(&p.b)
-	p.rows(2, columnFacts, "would run", plain, lines)
+	p.rows(2, columnFacts, "would run", cmdline.Plain, lines)
 }
 
 // facts are where a command would run, and by which settings.
 func (p *page) facts(r api.Report) {
 	fmt.Fprintln(&p.b)
-	p.row(2, columnFacts, "agent", plain, r.Agent)
+	p.row(2, columnFacts, "agent", cmdline.Plain, r.Agent)
 	if r.Route.Host != "" {
-		p.row(2, columnFacts, "where", plain, routeText(r.Route))
+		p.row(2, columnFacts, "where", cmdline.Plain, routeText(r.Route))
 	}
 	if r.Cwd != "" {
-		p.row(2, columnFacts, "directory", plain, r.Cwd)
+		p.row(2, columnFacts, "directory", cmdline.Plain, r.Cwd)
 	}
 	if len(r.Shell) > 0 && r.Command != "" {
-		p.row(2, columnFacts, "shell", plain, strings.Join(r.Shell, " "))
+		p.row(2, columnFacts, "shell", cmdline.Plain, strings.Join(r.Shell, " "))
 	}
 	d := r.Decision
 	if !r.Guarded || d.Security.Value == "" {
@@ -151,7 +154,7 @@ func (p *page) facts(r api.Report) {
 		{"ask", string(d.Ask.Value), d.Ask.Source.String()},
 		{"askFallback", string(d.AskFallback.Value), d.AskFallback.Source.String()},
 	} {
-		fmt.Fprintf(&p.b, "  %s%*s%-9s  %s\n", p.in(dim, s[0]), columnFacts-len(s[0]), "", s[1], p.in(dim, visible(s[2])))
+		fmt.Fprintf(&p.b, "  %s%*s%-9s  %s\n", p.In(cmdline.Dim, s[0]), columnFacts-len(s[0]), "", s[1], p.In(cmdline.Dim, approval.Visible(s[2])))
 	}
 }
 
@@ -168,9 +171,9 @@ func (p *page) enforced(e *policy.Enforcement) {
 		}
 		text = programs + "; " + files
 	}
-	p.row(2, columnFacts, "enforce", plain, fmt.Sprintf("%-9s  %s", e.Setting.Value, text))
+	p.row(2, columnFacts, "enforce", cmdline.Plain, fmt.Sprintf("%-9s  %s", e.Setting.Value, text))
 	for _, w := range e.Warnings {
-		p.row(2, columnFacts, "", yellow, w)
+		p.row(2, columnFacts, "", cmdline.Yellow, w)
 	}
 }
 
@@ -225,9 +228,9 @@ func (p *page) variables(d policy.Decision) {
 	}
 	fmt.Fprintln(&p.b)
 	for _, v := range d.Variables {
-		s := green
+		s := cmdline.Green
 		if v.By == "" {
-			s = yellow
+			s = cmdline.Yellow
 		}
 		p.row(2, columnFacts, "variable", s, approval.VariableText(v))
 	}
@@ -244,32 +247,32 @@ func (p *page) segments(d policy.Decision) {
 		if len(s.Wrappers) > 0 { // as written it is that of the wrapper
 			text = commandLine(s.Argv)
 		}
-		p.commandRow(2, len(number), number, bold, text)
+		p.commandRow(2, len(number), number, cmdline.Bold, text)
 		in := 2 + len(number)
 		if len(s.Wrappers) > 0 {
-			p.row(in, columnDeep, "through", plain, strings.Join(s.Wrappers, ", "))
+			p.row(in, columnDeep, "through", cmdline.Plain, strings.Join(s.Wrappers, ", "))
 		}
 		switch {
 		case s.Path != "" && s.RealPath != "" && s.RealPath != s.Path:
-			p.row(in, columnDeep, "program", plain, s.Path+" → "+s.RealPath)
+			p.row(in, columnDeep, "program", cmdline.Plain, s.Path+" → "+s.RealPath)
 		case s.Path != "":
-			p.row(in, columnDeep, "program", plain, s.Path)
+			p.row(in, columnDeep, "program", cmdline.Plain, s.Path)
 		}
 		if s.Script != "" {
 			digest := ""
 			if s.SHA256 != "" {
 				digest = "  sha256 " + s.SHA256[:min(16, len(s.SHA256))] + "…"
 			}
-			p.row(in, columnDeep, "script", plain, s.Script+digest)
+			p.row(in, columnDeep, "script", cmdline.Plain, s.Script+digest)
 		}
 		for _, beware := range []string{s.Inline, s.Unbound} {
 			if beware != "" {
-				p.row(in, columnDeep, "beware", plain, beware)
+				p.row(in, columnDeep, "beware", cmdline.Plain, beware)
 			}
 		}
 		p.verdict(in, s)
 		if s.Leeway != nil {
-			p.row(in, columnDeep, "may run", plain, leewayText(*s.Leeway))
+			p.row(in, columnDeep, "may run", cmdline.Plain, leewayText(*s.Leeway))
 		}
 	}
 }
@@ -280,15 +283,15 @@ func (p *page) verdict(in int, s policy.Segment) {
 	case s.Rule != nil && s.Rule.Action != policy.Allow:
 		p.row(in, columnDeep, "rule", outcomeStyle[policy.Outcome(s.Rule.Action)], sourcedRule(*s.Rule))
 	case s.By == "rule" && s.Rule != nil:
-		p.row(in, columnDeep, "allowed", green, sourcedRule(*s.Rule))
+		p.row(in, columnDeep, "allowed", cmdline.Green, sourcedRule(*s.Rule))
 	case s.By != "":
-		p.row(in, columnDeep, "allowed", green, map[string]string{
+		p.row(in, columnDeep, "allowed", cmdline.Green, map[string]string{
 			"safe bin": "a safe bin, used as one", "builtin": "harmless, and of the shell itself", "wrapper": "it does nothing but run what comes next",
 		}[s.By])
 	case s.Refused != "":
-		p.row(in, columnDeep, "refused", red, s.Refused)
+		p.row(in, columnDeep, "refused", cmdline.Red, s.Refused)
 	case s.Reason != "":
-		p.row(in, columnDeep, "not allowed", yellow, s.Reason)
+		p.row(in, columnDeep, "not allowed", cmdline.Yellow, s.Reason)
 	}
 }
 
@@ -310,9 +313,9 @@ func (p *page) findings(list []policy.Finding) {
 	}
 	fmt.Fprintln(&p.b)
 	for _, f := range list {
-		s, verdict := yellow, "refused in allowlist mode"
+		s, verdict := cmdline.Yellow, "refused in allowlist mode"
 		if f.Passes {
-			s, verdict = green, "let through"
+			s, verdict = cmdline.Green, "let through"
 		}
 		text := f.Reason
 		if f.Text != "" {
@@ -326,17 +329,17 @@ func (p *page) previews(list []approval.Preview) {
 	none := !slices.ContainsFunc(list, func(v approval.Preview) bool { return v.Unavailable != list[0].Unavailable })
 	if none && list[0].Unavailable != "" {
 		p.heading("allow-always would remember nothing")
-		p.row(2, 0, "", plain, list[0].Unavailable)
+		p.row(2, 0, "", cmdline.Plain, list[0].Unavailable)
 		return
 	}
 	p.heading("allow-always would remember")
 	for _, v := range list {
 		label := string(v.Scope)
 		if v.Unavailable != "" {
-			p.row(2, columnDeep, label, dim, "nothing: "+v.Unavailable)
+			p.row(2, columnDeep, label, cmdline.Dim, "nothing: "+v.Unavailable)
 		}
 		for _, r := range v.Entries {
-			p.row(2, columnDeep, label, plain, sourcedRule(r))
+			p.row(2, columnDeep, label, cmdline.Plain, sourcedRule(r))
 			label = ""
 		}
 	}
@@ -351,34 +354,34 @@ func commandLine(args []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// environment is what a command is started with.
-func (l look) environment(r api.Report) string {
-	p := &page{look: l}
+// Environment is what a command is started with.
+func (l Look) Environment(r api.Report) string {
+	p := &page{Look: l}
 	d := r.Environment
 	if d == nil {
 		why := "Its environment cannot be told from here."
 		if r.Route.Sandboxed {
 			why = "In a sandbox it gets nothing of the gateway's environment: PATH is the login profile's, with pathPrepend and the call's before it."
 		}
-		p.row(0, 0, "", plain, why)
+		p.row(0, 0, "", cmdline.Plain, why)
 		return p.b.String()
 	}
 	column := 0
 	for _, e := range d.Path {
-		column = max(column, runewidth.StringWidth(visible(e.Dir)))
+		column = max(column, runewidth.StringWidth(approval.Visible(e.Dir)))
 	}
 	for _, v := range d.Variables {
-		column = max(column, runewidth.StringWidth(visible(v.Name)))
+		column = max(column, runewidth.StringWidth(approval.Visible(v.Name)))
 	}
 	for _, v := range d.Dropped {
-		column = max(column, runewidth.StringWidth(visible(v.Name)))
+		column = max(column, runewidth.StringWidth(approval.Visible(v.Name)))
 	}
-	column += columnGap
+	column += cmdline.ColumnGap
 	entry := func(left, right string) {
-		left = visible(left)
-		fmt.Fprintf(&p.b, "  %s%*s%s\n", left, max(column-runewidth.StringWidth(left), 1), "", p.in(dim, visible(right)))
+		left = approval.Visible(left)
+		fmt.Fprintf(&p.b, "  %s%*s%s\n", left, max(column-runewidth.StringWidth(left), 1), "", p.In(cmdline.Dim, approval.Visible(right)))
 	}
-	fmt.Fprintln(&p.b, p.in(bold, "PATH, in order"))
+	fmt.Fprintln(&p.b, p.In(cmdline.Bold, "PATH, in order"))
 	for _, e := range d.Path {
 		entry(e.Dir, originText[e.Origin])
 	}

@@ -1,12 +1,10 @@
-package cli
+package cmdline
 
 import (
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/corral-exec/corral/internal/words"
 )
 
 func TestSeconds(t *testing.T) {
@@ -15,13 +13,13 @@ func TestSeconds(t *testing.T) {
 		"10m": 10 * time.Minute, "1h30m": 90 * time.Minute, "200ms": 200 * time.Millisecond, "1e3": 1000 * time.Second,
 		"0.0000000000001": 1, // more than 0 is never none
 	} {
-		var d seconds
+		var d Seconds
 		if err := d.Set(text); err != nil || time.Duration(d) != want {
 			t.Errorf("%q: %v, %v; want %v", text, time.Duration(d), err, want)
 		}
 	}
 	for _, text := range []string{"", "-1", "-1s", "NaN", "Inf", "-Inf", "0x10", "1_0", "1e300", "9300000000", "10 m", "10x", "m"} {
-		d := seconds(time.Hour)
+		d := Seconds(time.Hour)
 		if err := d.Set(text); err == nil || time.Duration(d) != time.Hour {
 			t.Errorf("%q was taken for %v, %v", text, time.Duration(d), err)
 		}
@@ -31,14 +29,14 @@ func TestSeconds(t *testing.T) {
 // What is printed can be read again, and is the same.
 func TestSecondsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := seconds(rapid.Int64Range(0, int64(time.Hour)*24*365).Draw(t, "ns"))
-		var again seconds
+		d := Seconds(rapid.Int64Range(0, int64(time.Hour)*24*365).Draw(t, "ns"))
+		var again Seconds
 		if err := again.Set(d.String()); err != nil || again != d {
 			t.Fatalf("%v, %v; want %v", again, err, d)
 		}
 	})
 	for d, want := range map[time.Duration]string{30 * time.Minute: "30m", 2 * time.Hour: "2h", 90 * time.Second: "1m30s", 10 * time.Second: "10s", 0: "0s"} {
-		if got := (*seconds)(&d).String(); got != want {
+		if got := (*Seconds)(&d).String(); got != want {
 			t.Errorf("%v is printed as %s, want %s", d, got, want)
 		}
 	}
@@ -50,24 +48,24 @@ func TestSize(t *testing.T) {
 		"1.5k": 1536, "1t": 1 << 40, "unlimited": -1,
 	} {
 		var n int64
-		if err := (size{&n, true}).Set(text); err != nil || n != want {
+		if err := (Size{Bytes: &n, Unlimited: true}).Set(text); err != nil || n != want {
 			t.Errorf("%q: %d, %v; want %d", text, n, err, want)
 		}
 	}
 	for _, text := range []string{"", "0", "-1", "0.5", "m", "12x", "NaN", "Infg", "1e3", "99999999t", "1 g"} {
 		n := int64(7)
-		if err := (size{&n, true}).Set(text); err == nil || n != 7 {
+		if err := (Size{Bytes: &n, Unlimited: true}).Set(text); err == nil || n != 7 {
 			t.Errorf("%q was taken for %d, %v", text, n, err)
 		}
 	}
 	var n int64
-	if err := (size{&n, false}).Set(unlimited); err == nil {
+	if err := (Size{Bytes: &n}).Set(Unlimited); err == nil {
 		t.Error("a size that must be limited is unlimited")
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.Int64Range(1, 1<<50).Draw(t, "n")
 		var got int64
-		if err := (size{&got, true}).Set(size{&want, true}.String()); err != nil || got != want {
+		if err := (Size{Bytes: &got, Unlimited: true}).Set(Size{Bytes: &want, Unlimited: true}.String()); err != nil || got != want {
 			t.Fatalf("%d, %v; want %d", got, err, want)
 		}
 	})
@@ -76,13 +74,13 @@ func TestSize(t *testing.T) {
 func TestCount(t *testing.T) {
 	for text, want := range map[string]float64{"1": 1, "0.5": 0.5, "64": 64, "unlimited": -1} {
 		var n float64
-		if err := (count{&n}).Set(text); err != nil || n != want || (count{&n}).String() != text {
+		if err := (Count{N: &n}).Set(text); err != nil || n != want || (Count{N: &n}).String() != text {
 			t.Errorf("%q: %v, %v; want %v", text, n, err, want)
 		}
 	}
 	for _, text := range []string{"", "0", "-1", "NaN", "Inf", "1e300", "many"} {
 		n := 7.0
-		if err := (count{&n}).Set(text); err == nil || n != 7 {
+		if err := (Count{N: &n}).Set(text); err == nil || n != 7 {
 			t.Errorf("%q was taken for %v, %v", text, n, err)
 		}
 	}
@@ -95,46 +93,23 @@ func FuzzValues(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var d, d2 seconds
+		var d, d2 Seconds
 		if d.Set(text) == nil {
 			if err := d2.Set(d.String()); err != nil || d2 != d || d < 0 {
 				t.Errorf("%q: %v, then %v, %v", text, &d, &d2, err)
 			}
 		}
 		var n, n2 int64
-		if (size{&n, true}).Set(text) == nil {
-			if err := (size{&n2, true}).Set(size{&n, true}.String()); err != nil || n2 != n || n == 0 {
+		if (Size{Bytes: &n, Unlimited: true}).Set(text) == nil {
+			if err := (Size{Bytes: &n2, Unlimited: true}).Set(Size{Bytes: &n, Unlimited: true}.String()); err != nil || n2 != n || n == 0 {
 				t.Errorf("%q: %d, then %d, %v", text, n, n2, err)
 			}
 		}
 		var c, c2 float64
-		if (count{&c}).Set(text) == nil {
-			if err := (count{&c2}).Set(count{&c}.String()); err != nil || c2 != c || c == 0 {
+		if (Count{N: &c}).Set(text) == nil {
+			if err := (Count{N: &c2}).Set(Count{N: &c}.String()); err != nil || c2 != c || c == 0 {
 				t.Errorf("%q: %v, then %v, %v", text, c, c2, err)
 			}
 		}
 	})
-}
-
-// Names and commands come from agents: what is shown of them is what they are.
-func TestPrintable(t *testing.T) {
-	for text, want := range map[string]string{
-		"ls \x1b[31mred\x1b[m":   "ls red",
-		"a\nb\tc\x07":            "a; b?c",
-		"rm \u202egpj.\u2066exe": "rm ?gpj.?exe",
-		"\u009b2Jx é 日本":         "x é 日本",
-	} {
-		if got := words.Printable(text); got != want {
-			t.Errorf("%q is shown as %q, want %q", text, got, want)
-		}
-	}
-}
-
-func TestKeepFor(t *testing.T) {
-	for d, want := range map[time.Duration]bool{time.Second: true, maxKeep: true, maxKeep + 1: false, 0: false} {
-		o := gatewayFlags{maxSessions: 1, keep: 1, keepFor: seconds(d)}
-		if err := o.check(); (err == nil) != want {
-			t.Errorf("--keep-for %v: %v", d, err)
-		}
-	}
 }

@@ -1,7 +1,6 @@
-package cli
+package cmdline
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -14,24 +13,21 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-const groupAnnotation = "corral_group"
+// EnvAnnotation marks a flag that an environment variable sets.
+const EnvAnnotation = "corral_env"
 
-// group puts flags under a heading of the help.
-func group(f *pflag.FlagSet, heading string, names ...string) {
+// GroupAnnotation marks the heading of a flag.
+const GroupAnnotation = "corral_group"
+
+// Group puts flags under a heading of the help.
+func Group(f *pflag.FlagSet, heading string, names ...string) {
 	for _, name := range names {
-		must(f.SetAnnotation(name, groupAnnotation, []string{heading}))
+		Must(f.SetAnnotation(name, GroupAnnotation, []string{heading}))
 	}
 }
 
-// help prints what a command is for. All of it goes to standard output,
-// because it was asked for: mistakes get one line and a hint instead.
-func (a *app) help(cmd *cobra.Command, _ []string) {
-	w := &bytes.Buffer{}
-	defer func() {
-		if _, err := cmd.OutOrStdout().Write(w.Bytes()); err != nil {
-			a.helpErr = err
-		}
-	}()
+// WriteHelp prints what a command is for, in so many columns.
+func WriteHelp(w io.Writer, cmd *cobra.Command, width int) {
 	text := cmd.Long
 	if text == "" {
 		text = cmd.Short + "."
@@ -64,7 +60,7 @@ func (a *app) help(cmd *cobra.Command, _ []string) {
 			}
 		}
 	}
-	printFlags(w, cmd, width(a.stdout))
+	printFlags(w, cmd, width)
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(w, "\n%s COMMAND --help says more about a command.\n", cmd.CommandPath())
 	}
@@ -89,7 +85,7 @@ func printFlags(w io.Writer, cmd *cobra.Command, width int) {
 			return
 		}
 		heading := "Flags"
-		if g := f.Annotations[groupAnnotation]; len(g) > 0 {
+		if g := f.Annotations[GroupAnnotation]; len(g) > 0 {
 			heading = g[0]
 		}
 		add(heading, f)
@@ -112,7 +108,7 @@ func printFlag(w io.Writer, f *pflag.Flag, width int) {
 	if f.Shorthand != "" {
 		left = "  -" + f.Shorthand + ", --" + f.Name
 	}
-	arg, usage := argument(f)
+	arg, usage := Argument(f)
 	if arg != "" {
 		left += " " + arg
 	}
@@ -121,10 +117,10 @@ func printFlag(w io.Writer, f *pflag.Flag, width int) {
 	default:
 		usage += " (default " + f.DefValue + ")"
 	}
-	if env := f.Annotations[envAnnotation]; len(env) > 0 {
+	if env := f.Annotations[EnvAnnotation]; len(env) > 0 {
 		usage += " [$" + env[0] + "]"
 	}
-	lines := wrap(usage, width-usageColumn)
+	lines := Wrap(usage, width-usageColumn)
 	if len(left) < usageColumn {
 		fmt.Fprintf(w, "%-*s%s\n", usageColumn, left, lines[0])
 		lines = lines[1:]
@@ -136,8 +132,8 @@ func printFlag(w io.Writer, f *pflag.Flag, width int) {
 	}
 }
 
-// argument takes apart a usage that is written as "`ARG`: explanation".
-func argument(f *pflag.Flag) (arg, usage string) {
+// Argument takes apart a usage that is written as "`ARG`: explanation".
+func Argument(f *pflag.Flag) (arg, usage string) {
 	rest, found := strings.CutPrefix(f.Usage, "`")
 	if !found {
 		return "", f.Usage
@@ -146,8 +142,8 @@ func argument(f *pflag.Flag) (arg, usage string) {
 	return arg, usage
 }
 
-// wrap breaks text between words, into at least one line.
-func wrap(text string, width int) []string {
+// Wrap breaks text between words, into at least one line.
+func Wrap(text string, width int) []string {
 	var lines []string
 	line := ""
 	for _, word := range strings.Fields(text) {
@@ -164,8 +160,8 @@ func wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// width is that of w, if it is a terminal, and else one that is easy to read.
-func width(w io.Writer) int {
+// Width is that of w, if it is a terminal, and else one that is easy to read.
+func Width(w io.Writer) int {
 	const usual, least = 100, 60
 	if f, ok := w.(*os.File); ok {
 		if cols, _, err := term.GetSize(int(f.Fd())); err == nil {
@@ -175,16 +171,16 @@ func width(w io.Writer) int {
 	return usual
 }
 
-// noArgs refuses arguments with a hint, where cobra has none.
-func noArgs(cmd *cobra.Command, args []string) error {
+// NoArgs refuses arguments with a hint, where cobra has none.
+func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s takes no argument, and there is %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
 
-// atMost refuses more than n arguments.
-func atMost(n int) cobra.PositionalArgs {
+// AtMost refuses more than n arguments.
+func AtMost(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {
 			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s takes %d argument(s), and there are %d", cmd.CommandPath(), n, len(args))
@@ -193,8 +189,8 @@ func atMost(n int) cobra.PositionalArgs {
 	}
 }
 
-// atLeastOne refuses none.
-func atLeastOne(what string) cobra.PositionalArgs {
+// AtLeastOne refuses none.
+func AtLeastOne(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants the %s", cmd.CommandPath(), what)
@@ -203,15 +199,9 @@ func atLeastOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// wardenShell is the command without what it does, which depends on the system.
-func wardenShell() *cobra.Command {
-	return &cobra.Command{
-		Use:    "warden",
-		Short:  "Supervise commands; started by corral, not by people",
-		Hidden: true,
-		Long: `Supervise commands: the program corral-warden, for where only corral is installed.
-It is started by corral, not by people. As in corral-warden, give either
--dir DIRECTORY (and -host for the commands of this machine) or -stdio.`,
-		DisableFlagParsing: true,
+// Must is for what can only fail by a mistake in the program.
+func Must(err error) {
+	if err != nil {
+		panic(err)
 	}
 }
