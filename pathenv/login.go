@@ -47,7 +47,7 @@ type ProbeOptions struct {
 // input. Its environment is the daemon's as Gateway would pass it on, with HOME set
 // to the account's and without ZDOTDIR. When it has answered, or its time is up, or
 // it printed more than 2 MiB, its process group is killed, and on Linux its whole
-// session. A daemon that a profile starts in a session of its own (such as
+// session; one that has not answered gets SIGTERM first, and a second to clean up. A daemon that a profile starts in a session of its own (such as
 // ssh-agent) lives on.
 //
 // It asks once: every call gets that answer, or that failure.

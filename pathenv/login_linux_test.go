@@ -105,6 +105,25 @@ func TestLoginProbeCloseKills(t *testing.T) {
 	}
 }
 
+// A profile that is ended in its middle can release its locks.
+func TestLoginProbeCloseLetsCleanUp(t *testing.T) {
+	lock := filepath.Join(t.TempDir(), "lock")
+	p := realProbe(t, "/bin/bash", "trap 'rm -f "+lock+"' EXIT; : >"+lock+"; sleep "+nap(), time.Minute)
+	go func() { _, _ = p.PATH(context.Background()) }() // it fails when the probe is closed
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(lock); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the profile does not run; the test shows nothing")
+		}
+	}
+	p.Close()
+	if _, err := os.Stat(lock); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the lock is left: %v", err)
+	}
+}
+
 func TestLoginProbeNoShell(t *testing.T) {
 	shells := filepath.Join(t.TempDir(), "shells")
 	writeFile(t, shells, "/nonexistent/shell\n", 0o600)

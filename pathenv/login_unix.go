@@ -50,6 +50,9 @@ func runLoginShell(ctx context.Context, shell string, args, env []string) ([]byt
 		return nil, err
 	}
 	out, err := readAnswer(ctx, r)
+	if err != nil {
+		askToEnd(cmd.Process.Pid, r)
+	}
 	// The shell is not reaped yet, so its id still names its group.
 	killSession(cmd.Process.Pid)
 	if waitErr := cmd.Wait(); err == nil && !answered(out) {
@@ -89,6 +92,19 @@ func readAnswer(ctx context.Context, r *os.File) ([]byte, error) {
 		case err != nil:
 			return nil, err
 		}
+	}
+}
+
+// endLimit is how long a profile has to clean up when it is ended in its middle.
+const endLimit = time.Second
+
+// askToEnd ends a shell in the middle of its profile, so that programs of the profile can
+// release their locks: a lock that stays may stop every later login. It waits until the
+// output is closed, which is when all of them have ended, but not for longer than endLimit.
+func askToEnd(group int, r *os.File) {
+	syscall.Kill(-group, syscall.SIGTERM)
+	if r.SetReadDeadline(time.Now().Add(endLimit)) == nil {
+		_, _ = io.Copy(io.Discard, r) // it ends by the end of the output, or by the deadline
 	}
 }
 
