@@ -27,6 +27,9 @@ function schemaOf(schema, key) {
   return s || {};
 }
 
+// What a flag of the gateway gives counts in the place of the file.
+const flagOf = (data, v) => data.flags.find((f) => f.key === within(v.key));
+
 const shownValue = (v) => (v === null ? <span class="dim">{T.config.unset}</span> : <Code>{typeof v === 'string' ? v : JSON.stringify(v)}</Code>);
 
 export function Configuration() {
@@ -39,8 +42,8 @@ export function Configuration() {
   const data = live.data;
   const mayChange = mayAll('configure') && schema && !data?.error;
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = useMemo(() => (data?.values || []).filter((v) => (!only || v.source.file)
-    && words.every((w) => `${v.key} ${schemaOf(schema, v.key).description || ''} ${JSON.stringify(v.value)}`.toLowerCase().includes(w))), [data, schema, text, only]);
+  const shown = useMemo(() => (data?.values || []).filter((v) => (!only || v.source.file || flagOf(data, v))
+    && words.every((w) => `${v.key} ${schemaOf(schema, v.key).description || ''} ${JSON.stringify(v.value)} ${flagOf(data, v)?.flag || ''}`.toLowerCase().includes(w))), [data, schema, text, only]);
   const choose = (a) => go('config' + (a ? '?' + new URLSearchParams({ agent: a }) : ''), { replace: true });
   return (
     <Page title={T.screens.config} actions={data && (
@@ -61,11 +64,11 @@ export function Configuration() {
           <Table
             label={T.screens.config}
             columns={[[T.config.key, 'wide'], [T.policy.value, 'wide'], [T.policy.source], ['', 'acts']]}
-            rows={shown.map((v) => ({ key: v.key, cells: [
+            rows={shown.map((v) => ({ v, flag: flagOf(data, v) })).map(({ v, flag }) => ({ key: v.key, cells: [
               <><code><Text>{within(v.key)}</Text></code><p class="help dim"><Text>{schemaOf(schema, v.key).description || ''}</Text></p></>,
-              shownValue(v.value),
-              <span class={v.source.file ? '' : 'dim'}><Text>{v.source.file ? `${v.source.key}, ${T.config.line(v.source.line)}` : sourceText(v.source)}</Text></span>,
-              mayChange && <button class="small" aria-label={`${T.config.edit} ${within(v.key)}`} onClick={() => show((close) => <Edit close={close} v={v} of={schemaOf(schema, v.key)} version={data.version} agent={data.agents.includes(agent) ? agent : ''} />)}>{T.config.edit}</button>,
+              <>{shownValue(flag ? flag.value : v.value)}{flag && v.source.file && <p class="help dim">{T.config.fileHas} {shownValue(v.value)}</p>}</>,
+              flag ? <span title={T.config.byFlag(flag.flag)}><code>{flag.flag}</code></span> : <span class={v.source.file ? '' : 'dim'}><Text>{v.source.file ? `${v.source.key}, ${T.config.line(v.source.line)}` : sourceText(v.source)}</Text></span>,
+              mayChange && <button class="small" aria-label={`${T.config.edit} ${within(v.key)}`} onClick={() => show((close) => <Edit close={close} v={v} of={schemaOf(schema, v.key)} version={data.version} flag={flag} agent={data.agents.includes(agent) ? agent : ''} />)}>{T.config.edit}</button>,
             ] }))}
           />
           {shown.length === 0 && <p class="dim">{T.config.noneMatch}</p>}
@@ -87,7 +90,7 @@ function formOf(s) {
   return { block: types(s).includes('array') || types(s).includes('object') };
 }
 
-function Edit({ v, of, version, agent, close }) {
+function Edit({ v, of, version, flag, agent, close }) {
   const form = formOf(of);
   const [error, set] = useState();
   const start = v.value === null ? '' : form.lines ? v.value.join('\n') : typeof v.value === 'string' ? v.value : JSON.stringify(v.value);
@@ -108,6 +111,7 @@ function Edit({ v, of, version, agent, close }) {
     <form onSubmit={(e) => { e.preventDefault(); save(encoded()); }}>
       <h2><code><Text>{label}</Text></code></h2>
       <p>{of.description}</p>
+      {flag && <p><Badge tone="warn">{flag.flag}</Badge> {T.config.byFlag(flag.flag)}</p>}
       <p class="dim">{agent ? T.config.forAgent(agent) : T.config.forAll} <Code>{v.key}</Code></p>
       {of.default !== undefined && <p class="dim">{T.config.standard}: <Code>{typeof of.default === 'string' ? of.default : JSON.stringify(of.default)}</Code></p>}
       {of.examples && <p class="dim">{T.config.example}: <Code>{of.examples.join(', ')}</Code></p>}

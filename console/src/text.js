@@ -82,7 +82,7 @@ export const T = {
   },
   usage: { title: (what) => `${what}, last hour`, soon: 'The first values come within a minute.' },
   config: {
-    key: 'Key', unset: 'not set', edit: 'Edit', find: 'Find a key', only: 'Only what the file sets', allAgents: 'all agents', newAgent: 'New agent', newAgentHint: 'Settings for this agent alone; what it does not set is as for all.',
+    key: 'Key', unset: 'not set', edit: 'Edit', find: 'Find a key', only: 'Only what is set', fileHas: 'The file has', byFlag: (f) => `The gateway was started with ${f}, which counts in the place of the file.`, allAgents: 'all agents', newAgent: 'New agent', newAgentHint: 'Settings for this agent alone; what it does not set is as for all.',
     noFile: 'The gateway has no configuration file.', mend: 'Correct the file with an editor. Until then nothing may run.', line: (n) => `line ${n}`, noneMatch: 'No key is like that.', forAgent: (a) => `For the agent ${a}:`, forAll: 'For all:',
     standard: 'Default', example: 'Such as', lines: 'One a line', json5: 'JSON5', remove: 'Remove from the file',
   },
