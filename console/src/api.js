@@ -163,6 +163,8 @@ const header = 13, maxFrame = 256 << 10;
 export const stdout = 1, stderr = 2;
 const ends = { 0: 'end', 255: 'pause' };
 
+const atOnce = 10; // ms that are spent on frames before the page gets its turn
+
 // log follows a session's log from an offset. onFrame gets {stream, offset, data}; the
 // next one is read when its promise is done. It returns {offset, end}: where it is, and
 // whether the log has ended. It throws when the stream broke, after which it can be
@@ -174,25 +176,44 @@ export async function log(session, { offset, follow = true, limit, signal, onFra
   const response = await request('GET', `${sessionPath(session)}/log?${q}`, { agent: session.agent, signal, headers: { Accept: 'application/vnd.corral.log' } });
   onOpen?.();
   const reader = response.body.getReader();
-  let buf = new Uint8Array(0);
-  try {
-    for (;;) {
-      while (buf.length >= header) {
-        const view = new DataView(buf.buffer, buf.byteOffset);
-        const stream = buf[0], at = Number(view.getBigUint64(1)), n = view.getUint32(9);
-        if (n > maxFrame) throw new Fault('The log is malformed.');
-        if (stream in ends) return { offset: at, end: ends[stream] === 'end' };
-        if (buf.length < header + n) break;
-        const data = buf.slice(header, header + n);
-        buf = buf.subarray(header + n);
-        await onFrame({ stream, offset: at, data });
-      }
+  const parts = [];
+  let have = 0, began = performance.now();
+  // take returns the next n bytes; they are copied only where they came in several parts.
+  const take = async (n) => {
+    while (have < n) {
       const { value, done } = await reader.read();
       if (done) throw new Fault('The log broke off.');
-      const joined = new Uint8Array(buf.length + value.length);
-      joined.set(buf);
-      joined.set(value, buf.length);
-      buf = joined;
+      parts.push(value);
+      have += value.length;
+    }
+    have -= n;
+    if (parts[0].length < n) {
+      const joined = new Uint8Array(n);
+      for (let at = 0; at < n;) {
+        const part = parts.shift(), used = part.subarray(0, n - at);
+        joined.set(used, at);
+        at += used.length;
+        if (used.length < part.length) parts.unshift(part.subarray(used.length));
+      }
+      return joined;
+    }
+    const taken = parts[0].subarray(0, n);
+    parts[0] = parts[0].subarray(n);
+    if (!parts[0].length) parts.shift();
+    return taken;
+  };
+  try {
+    for (;;) {
+      const head = await take(header);
+      const view = new DataView(head.buffer, head.byteOffset);
+      const stream = head[0], at = Number(view.getBigUint64(1)), n = view.getUint32(9);
+      if (n > maxFrame) throw new Fault('The log is malformed.');
+      if (stream in ends) return { offset: at, end: ends[stream] === 'end' };
+      await onFrame({ stream, offset: at, data: await take(n) });
+      if (performance.now() - began > atOnce) {
+        await sleep(0);
+        began = performance.now();
+      }
     }
   } finally {
     reader.cancel().catch(() => {});

@@ -9,12 +9,9 @@ import { Act, Badge, Code, Empty, Fact, Facts, Field, Loaded, Page, Problem, Row
 import { T } from './text.js';
 
 export const allSessions = '/v1/sessions?agent=*';
-export const useSessions = () => {
-  const [many, set] = useState(false);
-  const live = useLive(allSessions, { every: many ? 15_000 : 3000 });
-  useEffect(() => { if (live.data) set(live.data.sessions.length > 2000); }, [live.data]);
-  return live;
-};
+// Many are asked for less often.
+const often = (data) => (data?.sessions.length > 2000 ? 15_000 : 3000);
+export const useSessions = () => useLive(allSessions, { every: often });
 
 export const byStart = (a, b) => (a.startedAt < b.startedAt ? 1 : a.startedAt > b.startedAt ? -1 : 0);
 const took = (s, now) => (s.endedAt ? Date.parse(s.endedAt) : now) - Date.parse(s.startedAt);
