@@ -2,7 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { call, mayAll } from './api.js';
 import { nudge, useLive } from './live.js';
-import { go, usePlace } from './router.js';
+import { go, linkTo, usePlace } from './router.js';
 import { sourceText } from './policy.jsx';
 import { useSessions } from './sessions.jsx';
 import { Act, Badge, Code, Field, Loaded, Page, Problem, Section, Select, show, Table, Text, toast } from './ui.jsx';
@@ -10,10 +10,19 @@ import { T } from './text.js';
 
 const configPath = '/v1/config';
 
+// The page, at a key.
+export const configURL = (find, agent = '') => 'config?' + new URLSearchParams({ ...(agent && { agent }), find });
+
+// useSetting is what a key comes to for all agents, to those who may see it.
+export function useSetting(key) {
+  const { data } = useLive(mayAll('operate') ? `${configPath}?${new URLSearchParams({ key })}` : null, { every: 10_000 });
+  return data && (data.flags.find((f) => f.key === key) || data.values[0]).value;
+}
+
 // change changes one key of the file; value is JSON5, and null removes the key.
 export async function change(key, value, version) {
   const changed = await call('PATCH', configPath, { body: { key, value, version } });
-  for (const r of changed.remarks) toast(r);
+  for (const r of changed.remarks) toast(r, '', false, true);
   nudge();
 }
 
@@ -37,7 +46,7 @@ export function Configuration() {
   const agent = query.get('agent') || '';
   const live = useLive(`${configPath}?${new URLSearchParams({ agent })}`, { every: 10_000 });
   const schema = useLive(configPath + '/schema', { every: 3_600_000 }).data;
-  const [text, setText] = useState('');
+  const [text, setText] = useState(query.get('find') || '');
   const [only, setOnly] = useState(false);
   const data = live.data;
   const mayChange = mayAll('configure') && schema && !data?.error;
@@ -154,7 +163,7 @@ function NewAgent({ data, close, done }) {
 
 // Bindings: which node an agent's commands for a node go to. It is written to the file.
 export function Bindings({ nodes }) {
-  const live = useLive(`${configPath}?key=agents&key=tools.exec.node`, { every: 10_000 });
+  const live = useLive(`${configPath}?key=agents&key=tools.exec.node&key=tools.exec.host`, { every: 10_000 });
   const sessions = useSessions();
   const [more, setMore] = useState([]);
   const usable = nodes.filter((n) => n.state !== 'revoked');
@@ -164,21 +173,23 @@ export function Bindings({ nodes }) {
   return (
     <Section title={T.nodes.bindings}>
       <p class="dim">{T.nodes.bindingsHint}{!mayChange && ' ' + T.nodes.adminOnly}</p>
-      <Loaded of={live}>{({ values: [agents, common], version }) => {
+      <Loaded of={live}>{({ values: [agents, common, host], version }) => {
         const list = agents.value?.list || [], ofDefaults = agents.value?.defaults?.tools?.exec?.node;
+        const usual = agents.value?.defaults?.tools?.exec?.host || host.value;
         const named = list.map((a) => a.id);
         const others = [...new Set(['main', ...more, ...(sessions.data?.sessions || []).map((s) => s.agent)])].filter((a) => !named.includes(a)).sort().slice(0, 50);
         const rows = [
-          { agent: '', now: ofDefaults ?? common.value, path: ofDefaults === undefined ? 'tools.exec.node' : 'agents.defaults.tools.exec.node' },
-          ...list.map((a, i) => ({ agent: a.id, now: a.tools?.exec?.node, path: `agents.list[${i}].tools.exec.node` })),
-          ...others.map((agent) => ({ agent, path: `agents.list[${list.length}]`, isNew: true })),
+          { agent: '', host: usual, now: ofDefaults ?? common.value, path: ofDefaults === undefined ? 'tools.exec.node' : 'agents.defaults.tools.exec.node' },
+          ...list.map((a, i) => ({ agent: a.id, host: a.tools?.exec?.host || usual, now: a.tools?.exec?.node, path: `agents.list[${i}].tools.exec.node` })),
+          ...others.map((agent) => ({ agent, host: usual, path: `agents.list[${list.length}]`, isNew: true })),
         ];
         return (
           <Table
             label={T.nodes.bindings}
-            columns={[[T.common.agent, 'wide'], [T.common.node]]}
+            columns={[[T.common.agent, 'wide'], [T.nodes.usually], [T.common.node]]}
             rows={rows.map((r) => ({ key: r.agent, cells: [
               r.agent ? <Text>{r.agent}</Text> : <span class="dim">{T.nodes.allAgents}</span>,
+              <a {...linkTo(configURL('tools.exec.host', r.isNew ? '' : r.agent))}>{r.host}</a>,
               <Binding {...r} options={[['', r.agent ? T.nodes.asAll : T.nodes.unbound], ...usable.map((n) => n.name), ...pools]} version={version} disabled={!mayChange} />,
             ] }))}
           />

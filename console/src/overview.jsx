@@ -4,7 +4,7 @@ import { pending, useLive, useNow } from './live.js';
 import { duration, exitText, failed, plain, short, tone } from './format.js';
 import { Chart, useUsage } from './charts.jsx';
 import { linkTo, sandboxURL, sessionURL, useCell } from './router.js';
-import { byStart, useSessions } from './sessions.jsx';
+import { byStart, StartButton, useSessions } from './sessions.jsx';
 import { Badge, Empty, Loaded, Page, Section, Table, Text, Time } from './ui.jsx';
 import { T } from './text.js';
 
@@ -28,7 +28,7 @@ function Findings() {
               <details>
                 <summary><Badge tone={f.status === 'fail' ? 'bad' : 'warn'}>{f.name}</Badge> <Text>{f.summary}</Text></summary>
                 {f.meaning && <p><Text>{f.meaning}</Text></p>}
-                {f.fix && <p>{T.policy.fix}: <Text>{f.fix}</Text></p>}
+                {f.fix && <p>{T.overview.fix}: <Text>{f.fix}</Text></p>}
               </details>
             </li>
           ))}
@@ -74,7 +74,7 @@ export function Overview() {
       {nodes.data?.pending > 0 && mayAll('operate') && <p><a {...linkTo('nodes')}>{T.overview.pairing(nodes.data.pending)}</a></p>}
       {mayAll('operate') && <Findings />}
       {mayAll('read') && <Hour />}
-      <Loaded of={sessions}>{() => (all.length === 0 ? <Empty title={T.overview.nothing} hint={may('run') && T.overview.nothingHint} command={may('run') && T.overview.nothingCommand} /> : (
+      <Loaded of={sessions}>{() => (all.length === 0 ? <Empty title={T.overview.nothing} hint={may('run') && T.overview.nothingHint} command={may('run') && T.overview.nothingCommand}>{may('run') && <StartButton />}</Empty> : (
         <>
           <Section title={T.overview.recent}>
             <Table

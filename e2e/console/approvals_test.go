@@ -51,6 +51,22 @@ func TestApprovals(t *testing.T) {
 	p.sees("Answered")
 }
 
+// Who starts a command that is asked about is taken to the question, and from there to the output.
+func TestStartIsAsked(t *testing.T) {
+	g := start(t)
+	p := g.browser()
+	p.owner("")
+	p.click("Start")
+	p.fill("dialog input[name=command]", "uname; echo it ran")
+	p.fill("dialog input[name=agent]", "asks\r")
+	p.wait("location.pathname.startsWith('/console/approvals/')")
+	p.sees("The command waits for an answer.")
+	p.click("Allow once")
+	p.click("Show its output")
+	p.wait("location.pathname.startsWith('/console/sessions/')")
+	p.sees("it ran")
+}
+
 func TestAllowAlways(t *testing.T) {
 	g := start(t)
 	p := g.browser()

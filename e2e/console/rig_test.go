@@ -352,7 +352,7 @@ func (g *gateway) newTab(ctx context.Context, cancel context.CancelFunc) *tab {
 			return err
 		}
 		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
-			addEventListener('securitypolicyviolation', (e) => console.error('CSP ' + e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sourceFile + ':' + e.lineNumber));
+			addEventListener('securitypolicyviolation', (e) => console.error('CSP ' + e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sourceFile + ':' + e.lineNumber + ':' + e.columnNumber));
 			window.ran = (what) => console.error('RAN ' + what);
 			window.alert = () => console.error('RAN alert');`})
 		return err

@@ -64,18 +64,79 @@ func TestTerminal(t *testing.T) {
 	p.has(".screen[data-state=on]")
 	p.keys("echo $((6*7))-answer\r")
 	p.screenHas("42-answer")
+	p.keys(`printf '\033[38;2;1;2;3mexactly coloured'` + "\r")
+	p.wait("[...document.querySelectorAll('.screen span')].some((e) => e.style.color === 'rgb(1, 2, 3)')")
 	p.keys("stty size\r")
 	size := js[string](p, "(() => { const t = document.querySelector('.screen').xterm; return t.rows + ' ' + t.cols })()")
 	p.screenHas(size)
-	// A title is text; a program cannot write the clipboard.
-	p.keys(`printf '\033]0;<img src=x onerror=ran(1)>\a\033]52;c;aGVsbG8=\a done'` + "\r")
+	// What is found or selected is copied, and the program learns how large its window is.
+	js[bool](p, "(navigator.clipboard.writeText = (t) => { window.clip = t; return Promise.resolve() }) && true")
+	p.fill("input[aria-label=Find]", "42-answer\r")
+	p.wait("document.querySelector('.screen').xterm.getSelection() === '42-answer'")
+	js[bool](p, "document.querySelector('.screen').dispatchEvent(new MouseEvent('mouseup', {bubbles: true}))")
+	p.wait("window.clip === '42-answer'")
+	p.do(chromedp.EmulateViewport(1000, 600))
+	p.wait("document.querySelector('.screen').xterm.rows + ' ' + document.querySelector('.screen').xterm.cols !== %s", quoted(size))
+	js[bool](p, "document.querySelector('.screen').xterm.focus() || true")
+	p.keys("stty size\r")
+	p.screenHas(js[string](p, "(() => { const t = document.querySelector('.screen').xterm; return t.rows + ' ' + t.cols })()"))
+	// A title is text; a program may write the clipboard if somebody says so.
+	p.keys(`printf '\033]0;<img src=x onerror=ran(1)>\a\033]52;c;?\a\033]52;c;aGVsbG8=\a done'` + "\r")
 	p.wait("document.title.includes('<img')")
-	p.click("Output")
+	p.sees("The program wants to put this on your clipboard:")
+	if clip := js[string](p, "window.clip"); clip != "42-answer" {
+		t.Errorf("before anybody was asked the clipboard has %q", clip)
+	}
+	p.click("Allow")
+	p.wait("window.clip === 'hello'")
+	p.click("Session")
 	p.wait("location.pathname.startsWith('/console/sessions/')")
 	p.click("Open terminal")
 	p.screenHas("42-answer")
 	p.click("‹")
 	p.sees("sh")
+}
+
+// Of several terminals one is shown, and the others are a click away.
+func TestTerminalTabs(t *testing.T) {
+	g := common.get(t)
+	for _, name := range []string{"left", "right"} {
+		g.session("tabs", `{"command":"echo in the `+name+`; cat","description":"`+name+`","tty":{"rows":24,"cols":80},"host":"gateway"}`)
+	}
+	p := g.browser()
+	p.owner("terminals")
+	p.click("left")
+	p.screenHas("in the left")
+	p.click("right · gateway")
+	p.screenHas("in the right")
+	p.wait("document.querySelector('.tabs [aria-current]').innerText === 'right · gateway'")
+	p.click("Stop")
+	p.confirm("Stop the session and all that it started?")
+	p.sees("The session has ended")
+	p.wait("![...document.querySelectorAll('.tabs a')].some((a) => a.innerText.startsWith('right'))")
+}
+
+// A connection on which nothing comes any more, as after a sleep or on another network,
+// is given up, and the screen goes on where it was.
+func TestTerminalOnAnotherNetwork(t *testing.T) {
+	g := start(t)
+	id := g.session("main", `{"command":"echo one; until [ -e go ]; do sleep 0.1; done; echo two; cat","tty":{"rows":24,"cols":80}}`)
+	key := g.key("operator")
+	way := newWay(t, g.url)
+	g.url = way.url
+	p := g.browser()
+	p.signIn(key, "terminals/"+id+"?agent=main")
+	p.has(".screen[data-state=on]")
+	p.screenHas("one")
+	way.freeze()
+	g.write("go", "")
+	p.screenHas("two")
+	p.has(".screen[data-state=on]")
+	p.keys("three\r")
+	p.screenHas("three")
+	if text := p.still(); strings.Count(text, "one") != 1 || strings.Count(text, "two") != 1 || strings.Count(text, "three") != 2 {
+		t.Errorf("the screen is\n%s", text)
+	}
 }
 
 // vim's screen is the same, cell by cell, after the page is loaded again, and after the
