@@ -63,7 +63,7 @@ export function Overview() {
   const known = nodes.data?.nodes.filter((n) => n.state !== 'revoked') || [];
   const versions = [...new Set(known.map((n) => n.version).filter((v) => v && v !== 'unknown'))].sort();
   return (
-    <Page title={T.screens.overview}>
+    <Page title={T.screens.overview} actions={may('run') && <StartButton />}>
       <div class="tiles">
         <Count name={T.overview.waiting} to="approvals" n={waiting.length} tone="warn" />
         <Count name={T.overview.running} to="sessions?state=running" n={all?.filter((s) => s.status === 'running').length} tone="run" />
@@ -74,7 +74,7 @@ export function Overview() {
       {nodes.data?.pending > 0 && mayAll('operate') && <p><a {...linkTo('nodes')}>{T.overview.pairing(nodes.data.pending)}</a></p>}
       {mayAll('operate') && <Findings />}
       {mayAll('read') && <Hour />}
-      <Loaded of={sessions}>{() => (all.length === 0 ? <Empty title={T.overview.nothing} hint={may('run') && T.overview.nothingHint} command={may('run') && T.overview.nothingCommand}>{may('run') && <StartButton />}</Empty> : (
+      <Loaded of={sessions}>{() => (all.length === 0 ? <Empty title={T.overview.nothing} hint={may('run') && T.overview.nothingHint} command={may('run') && T.overview.nothingCommand} /> : (
         <>
           <Section title={T.overview.recent}>
             <Table

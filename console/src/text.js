@@ -26,7 +26,7 @@ export const T = {
   },
   overview: {
     waiting: 'Waiting for an answer', running: 'Running', failedDay: 'Failed in the last day', nodes: 'Nodes online', sandboxes: 'Sandboxes running',
-    recent: 'Last sessions', nothing: 'Nothing has run yet.', nothingHint: 'Start a command here, or on the gateway’s machine:', nothingCommand: 'corral exec -- echo hello',
+    recent: 'Last sessions', nothing: 'Nothing has run yet.', nothingHint: 'Start a command above, or on the gateway’s machine:', nothingCommand: 'corral exec -- echo hello',
     pairing: (n) => `${n} ${n === 1 ? 'machine asks' : 'machines ask'} to be a node`, versions: 'Versions',
     hour: 'The last hour', rate: 'Commands a second', begun: 'begun', failed: 'failed', latency: 'Time to answer', requests: 'Requests a second', requestsShort: 'all', errors: 'errors',
     doctor: 'Checks of the gateway’s machine', fix: 'To mend it', healthy: (n) => `All ${n} checks are fine.`,

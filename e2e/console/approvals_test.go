@@ -53,7 +53,7 @@ func TestApprovals(t *testing.T) {
 
 // Who starts a command that is asked about is taken to the question, and from there to the output.
 func TestStartIsAsked(t *testing.T) {
-	g := start(t)
+	g := common.get(t)
 	p := g.browser()
 	p.owner("")
 	p.click("Start")
@@ -68,7 +68,7 @@ func TestStartIsAsked(t *testing.T) {
 }
 
 func TestAllowAlways(t *testing.T) {
-	g := start(t)
+	g := common.get(t)
 	p := g.browser()
 	id := g.ask("git --version")
 	p.owner("approvals/" + id)
@@ -108,7 +108,7 @@ func TestDeny(t *testing.T) {
 
 // Of two browsers the first counts, and the other is told.
 func TestTwoBrowsers(t *testing.T) {
-	g := start(t)
+	g := common.get(t)
 	id := g.ask("touch file")
 	one, two := g.browser(), g.browser()
 	one.owner("approvals/" + id)

@@ -526,15 +526,22 @@ func (p *tab) signIn(secret, path string) {
 	p.has("nav")
 }
 
-// owner signs in by a link, and opens a path.
+// owner signs in by a link as corral console has it, which opens a path.
 func (p *tab) owner(path string) {
 	p.t.Helper()
-	p.do(chromedp.Navigate(p.g.corral("console")))
-	p.has("nav")
-	if path != "" {
-		p.open(path)
-		p.has("nav")
+	link, err := p.g.c.ConsoleLink(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
 	}
+	_, secret, _ := strings.Cut(link.URL, "#")
+	p.open(path + "#" + secret)
+	p.has("nav")
+}
+
+// visit goes to a path within the page that is loaded.
+func (p *tab) visit(path string) {
+	p.t.Helper()
+	js[bool](p, `(() => { history.pushState(null, '', '/console/' + %s); dispatchEvent(new PopStateEvent('popstate')); return true })()`, quoted(path))
 }
 
 func (p *tab) shot(file string) {

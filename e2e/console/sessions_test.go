@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/performance"
@@ -65,7 +64,7 @@ func TestStartStopSignal(t *testing.T) {
 }
 
 func TestInputAndColours(t *testing.T) {
-	g := start(t)
+	g := common.get(t)
 	id := g.session("main", `{"command":"while read line; do printf \"\\033[1;31mred %s\\033[0m plain\\n\" \"$line\"; done; echo over >&2","stdin":true}`)
 	p := g.browser()
 	p.owner("sessions/" + id + "?agent=main")
@@ -78,7 +77,7 @@ func TestInputAndColours(t *testing.T) {
 }
 
 func TestOutputSearchAndOffset(t *testing.T) {
-	g := start(t)
+	g := common.get(t)
 	id := g.session("main", `{"command":"seq 100000"}`)
 	p := g.browser()
 	p.owner("sessions/" + id + "?agent=main")
@@ -104,7 +103,7 @@ func TestOutputSearchAndOffset(t *testing.T) {
 
 // What a bounded log has dropped is a gap of known size.
 func TestGap(t *testing.T) {
-	g := start(t)
+	g := common.get(t)
 	id := g.session("main", `{"command":"seq 1000000; sleep 0.1; echo the end","log":{"head":1000,"tail":100000}}`)
 	g.corral("wait", id)
 	p := g.browser()
@@ -119,7 +118,7 @@ func TestGap(t *testing.T) {
 }
 
 func TestDownloadOutput(t *testing.T) {
-	g := start(t)
+	g := common.get(t)
 	id := g.session("main", `{"command":"seq 1000"}`)
 	g.corral("wait", id)
 	p := g.browser()
@@ -139,22 +138,21 @@ func TestDownloadOutput(t *testing.T) {
 // Output goes on where it was when the gateway dies.
 func TestOutputOverKill(t *testing.T) {
 	g := start(t)
-	id := g.session("main", `{"command":"for i in $(seq 1 200); do echo line $i; sleep 0.05; done"}`)
+	id := g.session("main", `{"command":"for i in $(seq 1 60); do echo line $i; sleep 0.05; done"}`)
 	p := g.browser()
 	p.owner("sessions/" + id + "?agent=main")
 	p.sees("line 5\n")
 	g.kill()
 	p.sees("Reconnecting…")
-	time.Sleep(time.Second)
 	g.run()
 	p.sees("The session has ended: exit 0.")
 	p.click("Download")
 	lines := js[string](p, `fetch('/v1/sessions/%s/output', {headers: {'Corral-Console': localStorage['corral.token']}}).then((r) => r.text())`, id)
-	if strings.Count(lines, "\n") != 200 {
+	if strings.Count(lines, "\n") != 60 {
 		t.Errorf("there are %d lines", strings.Count(lines, "\n"))
 	}
 	js[bool](p, "document.querySelector('input[type=checkbox]').checked && document.querySelector('input[type=checkbox]').click(), document.querySelector('.rows.output').scrollTop = 0, true")
-	p.wait("document.querySelector('.rows .all').style.height === '3600px'") // 200 lines, none twice
+	p.wait("document.querySelector('.rows .all').style.height === '1080px'") // 60 lines, none twice
 }
 
 // Ten thousand sessions are scrolled through smoothly.
