@@ -98,8 +98,8 @@ export function Node({ id }) {
               <Fact name={T.nodes.system}><Text>{[n.os, n.arch, n.version].filter(Boolean).join(' · ')}</Text></Fact>
               <Fact name={T.common.host}><Text>{n.host || ''}</Text></Fact>
               {n.addresses?.length > 0 && <Fact name={T.nodes.address}><Text>{n.addresses.join(', ')}</Text></Fact>}
-              {n.approvedBy && <Fact name={T.approvals.by}><Text>{n.approvedBy}</Text>, <Time at={n.pairedAt} /></Fact>}
-              {n.features?.length > 0 && <Fact name={T.common.more}><Text>{n.features.join(' ')}</Text></Fact>}
+              {n.approvedBy && <Fact name={T.nodes.approvedBy}><Text>{n.approvedBy}</Text>, <Time at={n.pairedAt} /></Fact>}
+              {n.features?.length > 0 && <Fact name={T.nodes.features}><Text>{n.features.join(' ')}</Text></Fact>}
               <Fact name={T.nodes.heard}><Time at={n.lastHeard} /></Fact>
             </Facts>
             {n.kind === 'node' && (

@@ -266,7 +266,7 @@ export function Terminal({ id, query }) {
   const s = one.data;
   return (
     <Page
-      title={s ? plain(s.description || s.name, 60) : plain(id, 60)} back="terminals"
+      title={plain(s ? nameOf(s) : id, 40)} back="terminals"
       sub={s && <Badge tone={tone(s)}>{exitText(s)}</Badge>}
       actions={
         <>

@@ -8,7 +8,7 @@ export const T = {
   common: {
     loading: 'Loading…', none: 'None', cancel: 'Cancel', close: 'Close', copy: 'Copy', copied: 'Copied', remove: 'Remove', save: 'Save',
     all: 'all', agent: 'Agent', host: 'Host', node: 'Node', state: 'State', name: 'Name', created: 'Created', command: 'Command',
-    reason: 'Reason', directory: 'Directory', actions: 'Actions', search: 'Search', unknown: 'not known', more: 'More', yes: 'yes', no: 'no',
+    reason: 'Reason', directory: 'Directory', actions: 'Actions', search: 'Search', unknown: 'not known', yes: 'yes', no: 'no',
     unlimited: 'unlimited', refresh: 'Refresh', missing: 'There is no such page.', home: 'Go to the overview', image: 'Image', failed: 'That did not work.',
     skip: 'Skip to the content', menu: 'Menu', back: 'Back', ago: (t) => `${t} ago`, inTime: (t) => `in ${t}`, now: 'now',
   },
@@ -69,7 +69,7 @@ export const T = {
   nodes: {
     empty: 'No machine is a node yet.', emptyHint: 'A node is another machine that commands may run on.', off: 'This gateway does not listen for nodes.', offHint: 'A node is another machine that commands may run on. To add one, set nodes.listen to an address and port, such as 0.0.0.0:7422, and start the gateway again.',
     join: 'Add a node', joinText: 'Run this on the other machine, which needs the program corral. It shows a code, and asks here to be let in.', webSocket: 'Where only web traffic passes:', pending: 'Asks to be a node', code: 'Code', codeHint: 'Compare the code with what the machine shows.', key: 'Public key', from: 'From',
-    approve: 'Approve', reject: 'Reject', revoke: 'Revoke', revokeAsk: (n) => `Revoke ${n}? It is cut off at once.`, forget: 'Remove', rename: 'Edit', labels: 'Labels', labelsHint: 'name=value, such as pool=gpu', labelsError: 'write labels as name=value, separated by spaces', heard: 'Heard of', version: 'Version',
+    approvedBy: 'Approved by', features: 'Features', approve: 'Approve', reject: 'Reject', revoke: 'Revoke', revokeAsk: (n) => `Revoke ${n}? It is cut off at once.`, forget: 'Remove', rename: 'Edit', labels: 'Labels', labelsHint: 'name=value, such as pool=gpu', labelsError: 'write labels as name=value, separated by spaces', heard: 'Heard of', version: 'Version',
     system: 'System', address: 'Address', sameName: 'Another node has that name.', wasRevoked: 'This very key was revoked before.', bindings: 'Which agent uses which node', bindingsHint: 'An agent’s commands for a node (host=node) go to the one that is chosen here. What it runs without naming a host goes where tools.exec.host says. Both are written to the configuration file.', usually: 'Usual host',
     unbound: 'none chosen', asAll: 'as for all agents', allAgents: 'all agents', another: 'Another agent', adminOnly: 'The role admin can change it.', said: (n) => `now ${n}, by /exec`, sessions: 'Sessions there', noSessions: 'Nothing runs there, and nothing did.', online: 'online', offline: 'offline', asked: 'Asked', gone: 'There is no such node.',
     load: 'Load', disk: 'Disk', cpus: (n) => `${n} ${n === 1 ? 'processor' : 'processors'}`, ofCommands: (n) => `${n} of commands`, asOf: (t) => `as it was ${t}`, noLoad: 'It has not said how busy it is.',

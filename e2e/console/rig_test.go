@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -124,8 +125,13 @@ func launch(t testing.TB, dir string, flags ...string) *gateway {
 	return g
 }
 
+// env are the variables of a gateway: not those of who tests, of which some are noted on pages.
 func (g *gateway) env() []string {
-	return append(os.Environ(), "CORRAL_STATE_DIR="+filepath.Join(g.dir, "state"), "CORRAL_CONFIG="+filepath.Join(g.dir, "corral.json5"), "XDG_CONFIG_HOME="+g.dir, "CORRAL_URL=", "CORRAL_CONTEXT=",
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return !slices.Contains([]string{"PATH", "DOCKER_HOST", "CONTAINERD_ADDRESS", "TMPDIR", "LANG"}, name)
+	})
+	return append(env, "CORRAL_STATE_DIR="+filepath.Join(g.dir, "state"), "CORRAL_CONFIG="+filepath.Join(g.dir, "corral.json5"), "XDG_CONFIG_HOME="+g.dir, "CORRAL_URL=", "CORRAL_CONTEXT=",
 		"SHELL=/bin/sh", "HOME="+g.dir) // not the profile of who tests, which may take its time
 }
 

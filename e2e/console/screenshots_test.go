@@ -75,15 +75,15 @@ func TestScreens(t *testing.T) {
 		{"session", "sessions/" + coloured + "?agent=main", "document.querySelector('.line .fg-7')"},
 		{"terminals", "terminals", "document.querySelector('tbody tr')"},
 		{"terminal", "terminals/" + terminal + "?agent=main", "document.querySelector('.screen[data-state=on]')"},
-		{"sandboxes", "sandboxes", "document.querySelector('tbody tr')"},
-		{"sandbox", "sandboxes/boxed", "document.querySelector('.meter') && document.body.innerText.includes('README.md')"},
 		{"nodes", "nodes", "document.querySelector('.card') && document.querySelector('tbody select')"},
 		{"node", "nodes/builder", "document.querySelector('.meter')"},
 		{"policy", "policy", "document.querySelector('section + section')"},
 		{"events", "events", "document.querySelector('.session')"},
 		{"config", "config", "document.querySelector('tbody tr .help')?.innerText"},
 		{"keys", "keys", "document.querySelector('tbody tr')"},
-		{"overview", "", "document.querySelectorAll('.plot canvas').length === 3"}, // by now there are values
+		{"sandboxes", "sandboxes", "document.querySelector('tbody tr')"},
+		{"sandbox", "sandboxes/boxed", "document.querySelector('.meter') && document.body.innerText.includes('README.md')"},
+		{"overview", "", "document.querySelector('.findings') && document.querySelectorAll('.plot canvas').length === 3"}, // by now there are values
 	}
 	for _, s := range screens {
 		for i, look := range []struct {
@@ -226,6 +226,8 @@ func (p *tab) picture(name string) {
 		p.t.Fatal(err)
 	}
 	file := filepath.Join(dir, name+".png")
+	p.wait("document.getAnimations().length === 0")
+	js[float64](p, "new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))")
 	p.shot(file)
 	if err := shrink(file); err != nil {
 		p.t.Error(err)
@@ -242,24 +244,29 @@ func shrink(file string) error {
 	if err != nil {
 		return err
 	}
-	count := map[color.RGBA]int{}
 	b := from.Bounds()
-	at := func(x, y int) color.RGBA {
-		c := color.RGBAModel.Convert(from.At(x, y)).(color.RGBA)
-		few := func(v uint8) uint8 { return v&^7 | v>>5 }
-		return color.RGBA{few(c.R), few(c.G), few(c.B), 255}
-	}
+	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(from.At(x, y)).(color.RGBA) }
+	count := map[color.RGBA]int{}
 	for y := b.Min.Y; y < b.Max.Y; y++ {
 		for x := b.Min.X; x < b.Max.X; x++ {
 			count[at(x, y)]++
 		}
 	}
-	colors := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int {
-		return cmp.Or(count[b]-count[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
+	// Of colours that are nearly the same, the most frequent stands for all.
+	all, best := map[color.RGBA]int{}, map[color.RGBA]color.RGBA{}
+	for c, n := range count {
+		near := color.RGBA{c.R &^ 7, c.G &^ 7, c.B &^ 7, 255}
+		all[near] += n
+		if old, ok := best[near]; !ok || n > count[old] || n == count[old] && c.R < old.R {
+			best[near] = c
+		}
+	}
+	colors := slices.SortedFunc(maps.Keys(all), func(a, b color.RGBA) int {
+		return cmp.Or(all[b]-all[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
 	})
 	var palette color.Palette
 	for _, c := range colors[:min(len(colors), 256)] {
-		palette = append(palette, c)
+		palette = append(palette, best[c])
 	}
 	to, nearest := image.NewPaletted(b, palette), map[color.RGBA]uint8{}
 	for y := b.Min.Y; y < b.Max.Y; y++ {
