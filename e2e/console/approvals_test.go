@@ -67,6 +67,23 @@ func TestStartIsAsked(t *testing.T) {
 	p.sees("it ran")
 }
 
+// What begins to wait while the page is not seen is told by the browser, once.
+func TestNotification(t *testing.T) {
+	g := start(t)
+	p := g.browser()
+	p.owner("sessions")
+	js[bool](p, `(() => {
+		window.told = [];
+		window.Notification = class { static permission = 'granted'; constructor(title, o) { told.push(title + ': ' + o.body); window.last = this } };
+		Object.defineProperty(document, 'hidden', {value: true});
+		return true;
+	})()`)
+	id := g.ask("touch told")
+	p.wait("told.join() === 'Corral: a command waits: touch told'")
+	js[bool](p, "last.onclick() || true")
+	p.wait("location.pathname === '/console/approvals/%s'", id)
+}
+
 func TestAllowAlways(t *testing.T) {
 	g := common.get(t)
 	p := g.browser()
