@@ -31,6 +31,7 @@ export function useLive(path, { every = 4000, agent, hidden = 0 } = {}) {
         if (!document.hidden || hidden || !latest) {
           try {
             const data = await get(path, { agent, signal: stop.signal });
+            await sleep(0, stop.signal); // between reading a large answer and showing it the page gets its turn
             if (stop.signal.aborted) return;
             set({ path, data });
             latest = data;

@@ -167,9 +167,9 @@ func TestManySessions(t *testing.T) {
 	js[bool](p, `(() => {
 		const real = fetch;
 		const started = Date.now();
-		const all = JSON.stringify({sessions: Array.from({length: 10000}, (_, i) => ({
+		const all = new TextEncoder().encode(JSON.stringify({sessions: Array.from({length: 10000}, (_, i) => ({
 			sessionId: 's' + i, agent: 'agent-' + i %% 7, status: i %% 5 ? 'completed' : 'running', exit: {exitCode: i %% 3}, name: 'n', command: 'command number ' + i, pid: i, host: 'gateway', sandboxed: false,
-			cwd: '/', startedAt: new Date(started - i * 1000).toISOString(), background: true, outputBytes: i * 1000}))});
+			cwd: '/', startedAt: new Date(started - i * 1000).toISOString(), background: true, outputBytes: i * 1000}))}));
 		window.fetch = (path, o) => path.startsWith('/v1/sessions?') ? Promise.resolve(new Response(all)) : real(path, o);
 		return true;
 	})()`)
