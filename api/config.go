@@ -1,6 +1,10 @@
 package api
 
-import "github.com/corral-exec/corral/config"
+import (
+	"encoding/json"
+
+	"github.com/corral-exec/corral/config"
+)
 
 // Configuration is the answer of config: what each key comes to for an agent.
 type Configuration struct {
@@ -12,6 +16,17 @@ type Configuration struct {
 	Agents []string `json:"agents"`
 	// Values have the keys by which to change them for that agent, or else for all.
 	Values []config.Value `json:"values"`
+	// Flags are what the gateway was started with. They count in the place of the file,
+	// for all agents.
+	Flags []ConfigFlag `json:"flags"`
+}
+
+// ConfigFlag is a key of the configuration in whose place a flag of the gateway counts, or
+// the variable of that flag.
+type ConfigFlag struct {
+	Key   string          `json:"key"`  // such as sandbox.image, at whichever level
+	Flag  string          `json:"flag"` // such as --image
+	Value json.RawMessage `json:"value"`
 }
 
 // ConfigChange is the body of a change of the configuration: one key of the file.

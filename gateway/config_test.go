@@ -12,7 +12,7 @@ import (
 type fakeConfiguration struct{ said api.ConfigChange }
 
 func (f *fakeConfiguration) Show(agent string, keys []string) (api.Configuration, error) {
-	return api.Configuration{File: "/c", Version: "v1", Agent: agent, Agents: []string{}, Values: config.Default().Values(agent)}, nil
+	return api.Configuration{File: "/c", Version: "v1", Agent: agent, Agents: []string{}, Values: config.Default().Values(agent), Flags: []api.ConfigFlag{}}, nil
 }
 
 func (f *fakeConfiguration) Change(c api.ConfigChange) (api.ConfigChanged, error) {

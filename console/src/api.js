@@ -53,7 +53,7 @@ async function fault(response) {
 }
 
 // request sends a request and returns the response, whose status is a success.
-export async function request(method, path, { body, agent, session, type, signal, headers = {} } = {}) {
+export async function request(method, path, { body, agent, session, type, signal, limit, headers = {} } = {}) {
   const h = { 'Corral-Console': token(), ...headers };
   if (agent) h['Corral-Agent'] = agent;
   if (session) h['Corral-Session'] = session;
@@ -64,7 +64,8 @@ export async function request(method, path, { body, agent, session, type, signal
   if (type) h['Content-Type'] = type;
   let response;
   try {
-    response = await fetch(path, { method, body, headers: h, signal, credentials: 'same-origin', cache: 'no-store', redirect: 'error' });
+    const until = limit ? AbortSignal.any([AbortSignal.timeout(limit), ...(signal ? [signal] : [])]) : signal;
+    response = await fetch(path, { method, body, headers: h, signal: until, credentials: 'same-origin', cache: 'no-store', redirect: 'error' });
   } catch (err) {
     if (signal?.aborted) throw err;
     online.set(false);
@@ -76,8 +77,10 @@ export async function request(method, path, { body, agent, session, type, signal
   return response;
 }
 
-export async function call(method, path, options) {
-  const response = await request(method, path, options);
+const patience = 20_000; // ms that an answer may take
+
+export async function call(method, path, options = {}) {
+  const response = await request(method, path, { ...options, ...(method === 'GET' && { limit: patience }) });
   return response.status === 204 ? null : response.json();
 }
 
@@ -163,6 +166,9 @@ const header = 13, maxFrame = 256 << 10;
 export const stdout = 1, stderr = 2;
 const ends = { 0: 'end', 255: 'pause' };
 
+const atOnce = 10; // ms that are spent on frames before the page gets its turn
+const quiet = 5000; // ms after which it is asked whether there is output that did not come
+
 // log follows a session's log from an offset. onFrame gets {stream, offset, data}; the
 // next one is read when its promise is done. It returns {offset, end}: where it is, and
 // whether the log has ended. It throws when the stream broke, after which it can be
@@ -174,27 +180,61 @@ export async function log(session, { offset, follow = true, limit, signal, onFra
   const response = await request('GET', `${sessionPath(session)}/log?${q}`, { agent: session.agent, signal, headers: { Accept: 'application/vnd.corral.log' } });
   onOpen?.();
   const reader = response.body.getReader();
-  let buf = new Uint8Array(0);
+  const parts = [];
+  let have = 0, began = performance.now(), next = offset;
+  // A machine that slept, or moved to another network, has a connection on which nothing
+  // comes any more, and is told of no error. So the gateway is asked now and then.
+  let waits = 0; // since when for output; 0: it does not
+  const watch = follow && setInterval(async () => {
+    const since = waits;
+    if (!since || Date.now() - since < quiet / 2) return;
+    const stat = await get(sessionPath(session) + '/log/stat', { agent: session.agent, signal }).catch(() => null);
+    if (stat?.size > next) await sleep(500);
+    if (waits === since && (!stat || stat.size > next)) reader.cancel().catch(() => {});
+  }, quiet);
+  // take returns the next n bytes; they are copied only where they came in several parts.
+  const take = async (n) => {
+    while (have < n) {
+      waits = Date.now();
+      const { value, done } = await reader.read();
+      waits = 0;
+      if (done) throw new Fault('The log broke off.');
+      parts.push(value);
+      have += value.length;
+    }
+    have -= n;
+    if (parts[0].length < n) {
+      const joined = new Uint8Array(n);
+      for (let at = 0; at < n;) {
+        const part = parts.shift(), used = part.subarray(0, n - at);
+        joined.set(used, at);
+        at += used.length;
+        if (used.length < part.length) parts.unshift(part.subarray(used.length));
+      }
+      return joined;
+    }
+    const taken = parts[0].subarray(0, n);
+    parts[0] = parts[0].subarray(n);
+    if (!parts[0].length) parts.shift();
+    return taken;
+  };
   try {
     for (;;) {
-      while (buf.length >= header) {
-        const view = new DataView(buf.buffer, buf.byteOffset);
-        const stream = buf[0], at = Number(view.getBigUint64(1)), n = view.getUint32(9);
-        if (n > maxFrame) throw new Fault('The log is malformed.');
-        if (stream in ends) return { offset: at, end: ends[stream] === 'end' };
-        if (buf.length < header + n) break;
-        const data = buf.slice(header, header + n);
-        buf = buf.subarray(header + n);
-        await onFrame({ stream, offset: at, data });
+      const head = await take(header);
+      const view = new DataView(head.buffer, head.byteOffset);
+      const stream = head[0], at = Number(view.getBigUint64(1)), n = view.getUint32(9);
+      if (n > maxFrame) throw new Fault('The log is malformed.');
+      if (stream in ends) return { offset: at, end: ends[stream] === 'end' };
+      const data = await take(n);
+      next = at + n;
+      await onFrame({ stream, offset: at, data });
+      if (performance.now() - began > atOnce) {
+        await sleep(0);
+        began = performance.now();
       }
-      const { value, done } = await reader.read();
-      if (done) throw new Fault('The log broke off.');
-      const joined = new Uint8Array(buf.length + value.length);
-      joined.set(buf);
-      joined.set(value, buf.length);
-      buf = joined;
     }
   } finally {
+    clearInterval(watch);
     reader.cancel().catch(() => {});
   }
 }

@@ -52,7 +52,7 @@ export function Approvals() {
         return (
           <>
             {!mayAnswer && <p class="dim">{T.approvals.readOnly}</p>}
-            {waiting.length === 0 && <Empty title={T.approvals.empty} hint={T.approvals.emptyHint} />}
+            {waiting.length === 0 && <Empty title={T.approvals.empty} hint={T.approvals.emptyHint}><a class="button" {...linkTo('policy')}>{T.screens.policy}</a></Empty>}
             {waiting.length > 1 && mayAnswer && (
               <p class="bulk"><Act tone="danger" ask={T.approvals.denyAllAsk(waiting.length)} does={async () => { await post('/v1/approvals', { decision: 'deny', by: self.get().name }); nudge(); }}>{T.approvals.denyAll}</Act></p>
             )}
@@ -137,7 +137,7 @@ export function Approval({ id }) {
   const one = useLive(`/v1/approvals/${encodeURIComponent(id)}`, { every: 5000 });
   useNow(1000);
   return (
-    <Page title={T.screens.approvals} back="approvals" sub={<code class="dim">{plain(id, 40)}</code>}>
+    <Page title={T.approvals.one} back="approvals" sub={<code class="dim">{plain(one.data?.approvalSlug || id, 40)}</code>}>
       {one.error?.status === 404 ? <Empty title={T.approvals.gone} /> : (
         <Loaded of={one}>{(a) => (
           <>
@@ -145,9 +145,10 @@ export function Approval({ id }) {
               <Badge tone={tones[a.state]}>{a.verdict || a.state}</Badge>{' '}
               {a.state === 'pending' ? <span>{T.approvals.expires} {ago(a.expiresAt)}</span> : a.answeredBy && <span>{T.approvals.by} <Text>{a.answeredBy}</Text>, <Time at={a.answeredAt} /></span>}
               {a.void && <span> · {T.approvals.void}: <Text>{a.void}</Text></span>}
+              {a.state === 'consumed' && a.commandId && <a class="button" {...linkTo(sessionURL({ sessionId: a.commandId, agent: a.agent }))}>{T.approvals.output}</a>}
             </p>
             {a.state === 'pending' && (may('approve') ? <Answer a={a} /> : <p class="dim">{T.approvals.readOnly}</p>)}
-            <Section title={T.approvals.what}>
+            <Section title={a.state === 'consumed' ? T.approvals.ran : T.approvals.what}>
               <Code block>{commandOf(a)}</Code>
               <Facts>
                 {a.args?.length > 0 && <Fact name={T.approvals.argv}><ol class="argv" start={0}>{a.args.map((x) => <li><Code>{x}</Code></li>)}</ol></Fact>}
@@ -176,6 +177,11 @@ export function Approval({ id }) {
   );
 }
 
+function Verdict({ of: s, decision }) {
+  const why = s.refused || s.reason || s.unbound || s.inline;
+  return <>{(s.by || !why) && <Badge tone={s.by ? 'good' : decision === 'allow' ? '' : 'warn'}>{s.by || T.policy.noRule}</Badge>} <Text>{why || ''}</Text></>;
+}
+
 // Segments are the programs of a command, and what is found beside them.
 export const Segments = ({ decision: d }) => (
   <>
@@ -185,7 +191,7 @@ export const Segments = ({ decision: d }) => (
         columns={[[T.policy.segments, 'wide'], [T.policy.program], [T.common.reason, 'wide']]}
         rows={d.segments.map((s, i) => ({ key: i, cells: [
           <Code>{s.text}</Code>, <Code>{s.realPath || s.path || (s.builtin ? 'builtin' : T.common.unknown)}</Code>,
-          <><Badge tone={s.by ? 'good' : d.decision === 'allow' ? '' : 'warn'}>{s.by || T.policy.noRule}</Badge> <Text>{s.refused || s.reason || s.unbound || s.inline || ''}</Text></>,
+          <Verdict of={s} decision={d.decision} />,
         ] }))}
       />
     )}

@@ -23,9 +23,9 @@ export function Chart({ usage, title, series, format, limit }) {
       made.current?.destroy();
       const axis = { stroke: color('--dim'), font: '11px system-ui, sans-serif', ticks: { show: false }, grid: { stroke: color('--line'), width: 1 } };
       made.current = new uPlot({
-        width: el.clientWidth, height, legend: { show: false }, cursor: { y: false }, padding: [6, 6, 0, 0],
+        width: el.clientWidth, height, legend: { show: false }, cursor: { y: false }, padding: [6, 26, 0, 0],
         scales: { y: { range: (u, min, max) => [0, Math.max(max, limit || 0, 0.1) * 1.05] } },
-        axes: [{ ...axis, size: 22, space: 60, values: (u, at) => at.map((t) => new Date(t * 1000).toTimeString().slice(0, 5)) }, { ...axis, size: 62, values: (u, v) => v.map(format) }],
+        axes: [{ ...axis, size: 22, space: 60, values: (u, at) => at.map((t) => new Date(t * 1000).toTimeString().slice(0, at.at(-1) - at[0] < 300 ? 8 : 5)) }, { ...axis, size: 62, values: (u, v) => v.map(format) }],
         series: [{}, ...series.map(([, label, c]) => ({ label, stroke: color(c), width: 1.5, points: { show: false } }))],
       }, made.current?.data || [[]], el);
       made.current.setData(gaps(usage, series.map(([name]) => name)));

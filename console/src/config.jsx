@@ -2,7 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { call, mayAll } from './api.js';
 import { nudge, useLive } from './live.js';
-import { go, usePlace } from './router.js';
+import { go, linkTo, usePlace } from './router.js';
 import { sourceText } from './policy.jsx';
 import { useSessions } from './sessions.jsx';
 import { Act, Badge, Code, Field, Loaded, Page, Problem, Section, Select, show, Table, Text, toast } from './ui.jsx';
@@ -10,10 +10,19 @@ import { T } from './text.js';
 
 const configPath = '/v1/config';
 
+// The page, at a key.
+export const configURL = (find, agent = '') => 'config?' + new URLSearchParams({ ...(agent && { agent }), find });
+
+// useSetting is what a key comes to for all agents, to those who may see it.
+export function useSetting(key) {
+  const { data } = useLive(mayAll('operate') ? `${configPath}?${new URLSearchParams({ key })}` : null, { every: 10_000 });
+  return data && (data.flags.find((f) => f.key === key) || data.values[0]).value;
+}
+
 // change changes one key of the file; value is JSON5, and null removes the key.
 export async function change(key, value, version) {
   const changed = await call('PATCH', configPath, { body: { key, value, version } });
-  for (const r of changed.remarks) toast(r);
+  for (const r of changed.remarks) toast(r, '', false, true);
   nudge();
 }
 
@@ -27,6 +36,9 @@ function schemaOf(schema, key) {
   return s || {};
 }
 
+// What a flag of the gateway gives counts in the place of the file.
+const flagOf = (data, v) => data.flags.find((f) => f.key === within(v.key));
+
 const shownValue = (v) => (v === null ? <span class="dim">{T.config.unset}</span> : <Code>{typeof v === 'string' ? v : JSON.stringify(v)}</Code>);
 
 export function Configuration() {
@@ -34,13 +46,13 @@ export function Configuration() {
   const agent = query.get('agent') || '';
   const live = useLive(`${configPath}?${new URLSearchParams({ agent })}`, { every: 10_000 });
   const schema = useLive(configPath + '/schema', { every: 3_600_000 }).data;
-  const [text, setText] = useState('');
+  const [text, setText] = useState(query.get('find') || '');
   const [only, setOnly] = useState(false);
   const data = live.data;
   const mayChange = mayAll('configure') && schema && !data?.error;
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = useMemo(() => (data?.values || []).filter((v) => (!only || v.source.file)
-    && words.every((w) => `${v.key} ${schemaOf(schema, v.key).description || ''} ${JSON.stringify(v.value)}`.toLowerCase().includes(w))), [data, schema, text, only]);
+  const shown = useMemo(() => (data?.values || []).filter((v) => (!only || v.source.file || flagOf(data, v))
+    && words.every((w) => `${v.key} ${schemaOf(schema, v.key).description || ''} ${JSON.stringify(v.value)} ${flagOf(data, v)?.flag || ''}`.toLowerCase().includes(w))), [data, schema, text, only]);
   const choose = (a) => go('config' + (a ? '?' + new URLSearchParams({ agent: a }) : ''), { replace: true });
   return (
     <Page title={T.screens.config} actions={data && (
@@ -61,11 +73,11 @@ export function Configuration() {
           <Table
             label={T.screens.config}
             columns={[[T.config.key, 'wide'], [T.policy.value, 'wide'], [T.policy.source], ['', 'acts']]}
-            rows={shown.map((v) => ({ key: v.key, cells: [
+            rows={shown.map((v) => ({ v, flag: flagOf(data, v) })).map(({ v, flag }) => ({ key: v.key, cells: [
               <><code><Text>{within(v.key)}</Text></code><p class="help dim"><Text>{schemaOf(schema, v.key).description || ''}</Text></p></>,
-              shownValue(v.value),
-              <span class={v.source.file ? '' : 'dim'}><Text>{v.source.file ? `${v.source.key}, ${T.config.line(v.source.line)}` : sourceText(v.source)}</Text></span>,
-              mayChange && <button class="small" aria-label={`${T.config.edit} ${within(v.key)}`} onClick={() => show((close) => <Edit close={close} v={v} of={schemaOf(schema, v.key)} version={data.version} agent={data.agents.includes(agent) ? agent : ''} />)}>{T.config.edit}</button>,
+              <>{shownValue(flag ? flag.value : v.value)}{flag && v.source.file && <p class="help dim">{T.config.fileHas} {shownValue(v.value)}</p>}</>,
+              flag ? <span title={T.config.byFlag(flag.flag)}><code>{flag.flag}</code></span> : <span class={v.source.file ? '' : 'dim'}><Text>{v.source.file ? `${v.source.key}, ${T.config.line(v.source.line)}` : sourceText(v.source)}</Text></span>,
+              mayChange && <button class="small" aria-label={`${T.config.edit} ${within(v.key)}`} onClick={() => show((close) => <Edit close={close} v={v} of={schemaOf(schema, v.key)} version={data.version} flag={flag} agent={data.agents.includes(agent) ? agent : ''} />)}>{T.config.edit}</button>,
             ] }))}
           />
           {shown.length === 0 && <p class="dim">{T.config.noneMatch}</p>}
@@ -87,7 +99,7 @@ function formOf(s) {
   return { block: types(s).includes('array') || types(s).includes('object') };
 }
 
-function Edit({ v, of, version, agent, close }) {
+function Edit({ v, of, version, flag, agent, close }) {
   const form = formOf(of);
   const [error, set] = useState();
   const start = v.value === null ? '' : form.lines ? v.value.join('\n') : typeof v.value === 'string' ? v.value : JSON.stringify(v.value);
@@ -108,6 +120,7 @@ function Edit({ v, of, version, agent, close }) {
     <form onSubmit={(e) => { e.preventDefault(); save(encoded()); }}>
       <h2><code><Text>{label}</Text></code></h2>
       <p>{of.description}</p>
+      {flag && <p><Badge tone="warn">{flag.flag}</Badge> {T.config.byFlag(flag.flag)}</p>}
       <p class="dim">{agent ? T.config.forAgent(agent) : T.config.forAll} <Code>{v.key}</Code></p>
       {of.default !== undefined && <p class="dim">{T.config.standard}: <Code>{typeof of.default === 'string' ? of.default : JSON.stringify(of.default)}</Code></p>}
       {of.examples && <p class="dim">{T.config.example}: <Code>{of.examples.join(', ')}</Code></p>}
@@ -150,7 +163,7 @@ function NewAgent({ data, close, done }) {
 
 // Bindings: which node an agent's commands for a node go to. It is written to the file.
 export function Bindings({ nodes }) {
-  const live = useLive(`${configPath}?key=agents&key=tools.exec.node`, { every: 10_000 });
+  const live = useLive(`${configPath}?key=agents&key=tools.exec.node&key=tools.exec.host`, { every: 10_000 });
   const sessions = useSessions();
   const [more, setMore] = useState([]);
   const usable = nodes.filter((n) => n.state !== 'revoked');
@@ -160,21 +173,23 @@ export function Bindings({ nodes }) {
   return (
     <Section title={T.nodes.bindings}>
       <p class="dim">{T.nodes.bindingsHint}{!mayChange && ' ' + T.nodes.adminOnly}</p>
-      <Loaded of={live}>{({ values: [agents, common], version }) => {
+      <Loaded of={live}>{({ values: [agents, common, host], version }) => {
         const list = agents.value?.list || [], ofDefaults = agents.value?.defaults?.tools?.exec?.node;
+        const usual = agents.value?.defaults?.tools?.exec?.host || host.value;
         const named = list.map((a) => a.id);
         const others = [...new Set(['main', ...more, ...(sessions.data?.sessions || []).map((s) => s.agent)])].filter((a) => !named.includes(a)).sort().slice(0, 50);
         const rows = [
-          { agent: '', now: ofDefaults ?? common.value, path: ofDefaults === undefined ? 'tools.exec.node' : 'agents.defaults.tools.exec.node' },
-          ...list.map((a, i) => ({ agent: a.id, now: a.tools?.exec?.node, path: `agents.list[${i}].tools.exec.node` })),
-          ...others.map((agent) => ({ agent, path: `agents.list[${list.length}]`, isNew: true })),
+          { agent: '', host: usual, now: ofDefaults ?? common.value, path: ofDefaults === undefined ? 'tools.exec.node' : 'agents.defaults.tools.exec.node' },
+          ...list.map((a, i) => ({ agent: a.id, host: a.tools?.exec?.host || usual, now: a.tools?.exec?.node, path: `agents.list[${i}].tools.exec.node` })),
+          ...others.map((agent) => ({ agent, host: usual, path: `agents.list[${list.length}]`, isNew: true })),
         ];
         return (
           <Table
             label={T.nodes.bindings}
-            columns={[[T.common.agent, 'wide'], [T.common.node]]}
+            columns={[[T.common.agent, 'wide'], [T.nodes.usually], [T.common.node]]}
             rows={rows.map((r) => ({ key: r.agent, cells: [
               r.agent ? <Text>{r.agent}</Text> : <span class="dim">{T.nodes.allAgents}</span>,
+              <a {...linkTo(configURL('tools.exec.host', r.isNew ? '' : r.agent))}>{r.host}</a>,
               <Binding {...r} options={[['', r.agent ? T.nodes.asAll : T.nodes.unbound], ...usable.map((n) => n.name), ...pools]} version={version} disabled={!mayChange} />,
             ] }))}
           />

@@ -57,7 +57,7 @@ export function Files({ name, agent }) {
         </>
       }
     >
-      <p class="mono dim"><Text>{dir}</Text></p>
+      <p class="mono dim"><Text>{dir.replace(/^\.(?=\/|$)/, T.sandboxes.root)}</Text></p>
       {page.error && <Problem error={page.error} />}
       <div
         class={'drop' + (over ? ' over' : '')}

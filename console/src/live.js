@@ -8,6 +8,7 @@ const nudges = new Set();
 export const nudge = () => nudges.forEach((f) => f());
 
 // useLive is what a path answers: {data, error, reload}. A path of null is not asked for.
+// every is in milliseconds, or a function of the data.
 export function useLive(path, { every = 4000, agent, hidden = 0 } = {}) {
   const [state, set] = useState({ path: null });
   const again = useRef(() => {});
@@ -23,14 +24,17 @@ export function useLive(path, { every = 4000, agent, hidden = 0 } = {}) {
     nudges.add(poke);
     document.addEventListener('visibilitychange', poke);
     (async () => {
-      let wait = 0; // longer than the pace, after failures
+      let wait = 0, latest; // wait is longer than the pace, after failures
+      const paced = () => (typeof pace.current === 'function' ? pace.current(latest) : pace.current);
       while (!stop.signal.aborted) {
         asked = false;
-        if (!document.hidden || hidden || !state.data) {
+        if (!document.hidden || hidden || !latest) {
           try {
             const data = await get(path, { agent, signal: stop.signal });
+            await sleep(0, stop.signal); // between reading a large answer and showing it the page gets its turn
             if (stop.signal.aborted) return;
             set({ path, data });
+            latest = data;
             wait = 0;
           } catch (error) {
             if (stop.signal.aborted) return;
@@ -39,11 +43,11 @@ export function useLive(path, { every = 4000, agent, hidden = 0 } = {}) {
               const data = passes && old.path === path ? old.data : undefined;
               return { path, data, error: error.status && !data ? error : undefined };
             });
-            wait = passes ? backoff(wait || pace.current) : 0;
+            wait = passes ? backoff(wait || paced()) : 0;
           }
         }
         if (!asked) {
-          const ms = document.hidden ? hidden || 3_600_000 : wait || pace.current;
+          const ms = document.hidden ? hidden || 3_600_000 : wait || paced();
           await Promise.race([sleep(ms, stop.signal), new Promise((resolve) => { wake = resolve; })]);
         }
         await sleep(60, stop.signal); // of many nudges one is enough

@@ -7,7 +7,7 @@ import { linkTo, sessionURL } from './router.js';
 import { Chart, useUsage } from './charts.jsx';
 import { byStart, useSessions } from './sessions.jsx';
 import { Act, Badge, Code, Copyable, Empty, Fact, Facts, Field, Loaded, Meter, Page, Problem, Section, show, Table, Text, Time } from './ui.jsx';
-import { Bindings } from './config.jsx';
+import { Bindings, configURL } from './config.jsx';
 import { T } from './text.js';
 
 const tones = { online: 'run', offline: 'warn', revoked: 'bad', unknown: '' };
@@ -17,7 +17,7 @@ function parseLabels(text) {
   const out = {};
   for (const word of text.split(/\s+/).filter(Boolean)) {
     const at = word.indexOf('=');
-    if (at < 1) throw new Error(`${T.nodes.labelsHint}: ${word}`);
+    if (at < 1) throw new Error(`${T.nodes.labelsError}: ${word}`);
     out[word.slice(0, at)] = word.slice(at + 1);
   }
   return out;
@@ -48,7 +48,9 @@ export function Nodes() {
               ] }))}
             />
           )}
-          {nodes.length === 0 && (listens ? <Empty title={T.nodes.empty} hint={operate && T.nodes.emptyHint} /> : <Empty title={T.nodes.off} hint={T.nodes.offHint} />)}
+          {nodes.length === 0 && (listens ? <Empty title={T.nodes.empty} hint={T.nodes.emptyHint} /> : (
+            <Empty title={T.nodes.off} hint={T.nodes.offHint}>{operate && <a class="button" {...linkTo(configURL('nodes.listen'))}>{T.config.open}</a>}</Empty>
+          ))}
           {operate && listens && <Join />}
           {operate && <Bindings nodes={nodes} />}
         </>
@@ -96,8 +98,8 @@ export function Node({ id }) {
               <Fact name={T.nodes.system}><Text>{[n.os, n.arch, n.version].filter(Boolean).join(' · ')}</Text></Fact>
               <Fact name={T.common.host}><Text>{n.host || ''}</Text></Fact>
               {n.addresses?.length > 0 && <Fact name={T.nodes.address}><Text>{n.addresses.join(', ')}</Text></Fact>}
-              {n.approvedBy && <Fact name={T.approvals.by}><Text>{n.approvedBy}</Text>, <Time at={n.pairedAt} /></Fact>}
-              {n.features?.length > 0 && <Fact name={T.common.more}><Text>{n.features.join(' ')}</Text></Fact>}
+              {n.approvedBy && <Fact name={T.nodes.approvedBy}><Text>{n.approvedBy}</Text>, <Time at={n.pairedAt} /></Fact>}
+              {n.features?.length > 0 && <Fact name={T.nodes.features}><Text>{n.features.join(' ')}</Text></Fact>}
               <Fact name={T.nodes.heard}><Time at={n.lastHeard} /></Fact>
             </Facts>
             {n.kind === 'node' && (
@@ -206,7 +208,7 @@ function Join() {
   return (
     <Section title={T.nodes.join}>
       <p class="dim">{T.nodes.joinText}</p>
-      <Loaded of={live}>{(j) => <><Copyable text={j.command} />{j.webSocket && <Copyable text={j.webSocket.command} />}</>}</Loaded>
+      <Loaded of={live}>{(j) => <><Copyable text={j.command} />{j.webSocket && <><p class="dim">{T.nodes.webSocket}</p><Copyable text={j.webSocket.command} /></>}</>}</Loaded>
     </Section>
   );
 }

@@ -4,7 +4,7 @@ import { pending, useLive, useNow } from './live.js';
 import { duration, exitText, failed, plain, short, tone } from './format.js';
 import { Chart, useUsage } from './charts.jsx';
 import { linkTo, sandboxURL, sessionURL, useCell } from './router.js';
-import { byStart, useSessions } from './sessions.jsx';
+import { byStart, StartButton, useSessions } from './sessions.jsx';
 import { Badge, Empty, Loaded, Page, Section, Table, Text, Time } from './ui.jsx';
 import { T } from './text.js';
 
@@ -28,7 +28,7 @@ function Findings() {
               <details>
                 <summary><Badge tone={f.status === 'fail' ? 'bad' : 'warn'}>{f.name}</Badge> <Text>{f.summary}</Text></summary>
                 {f.meaning && <p><Text>{f.meaning}</Text></p>}
-                {f.fix && <p>{T.policy.fix}: <Text>{f.fix}</Text></p>}
+                {f.fix && <p>{T.overview.fix}: <Text>{f.fix}</Text></p>}
               </details>
             </li>
           ))}
@@ -63,7 +63,7 @@ export function Overview() {
   const known = nodes.data?.nodes.filter((n) => n.state !== 'revoked') || [];
   const versions = [...new Set(known.map((n) => n.version).filter((v) => v && v !== 'unknown'))].sort();
   return (
-    <Page title={T.screens.overview}>
+    <Page title={T.screens.overview} actions={may('run') && <StartButton />}>
       <div class="tiles">
         <Count name={T.overview.waiting} to="approvals" n={waiting.length} tone="warn" />
         <Count name={T.overview.running} to="sessions?state=running" n={all?.filter((s) => s.status === 'running').length} tone="run" />

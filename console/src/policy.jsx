@@ -39,7 +39,7 @@ function Explain({ agent }) {
   const r = state.report;
   return (
     <Section title={T.policy.explain}>
-      <div class="group">
+      <div class="group wrap">
         <input class="mono grow" aria-label={T.policy.command} placeholder={T.policy.hint} value={command} onInput={(e) => setCommand(e.target.value)} spellcheck={false} autocomplete="off" />
         <Select label={T.common.host} value={host} options={hostChoices} onChange={setHost} />
       </div>

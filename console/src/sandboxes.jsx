@@ -7,6 +7,7 @@ import { Chart, useUsage } from './charts.jsx';
 import { go, linkTo, sandboxURL } from './router.js';
 import { Act, Badge, Code, Copyable, Empty, Fact, Facts, Field, Loaded, Meter, Page, Problem, Section, Table, Text, Time, toast } from './ui.jsx';
 import { Files } from './files.jsx';
+import { configURL, useSetting } from './config.jsx';
 import { openShell } from './terminals.jsx';
 import { T } from './text.js';
 
@@ -17,7 +18,7 @@ export function Sandboxes() {
   return (
     <Page title={T.screens.sandboxes} actions={mayAll('operate') && live.data?.sandboxes.length > 0 && <Act ask={T.sandboxes.pruneAsk} does={async () => { const r = await post('/v1/sandboxes/prune'); toast(T.sandboxes.pruned(r.removed.length), r.removed.join(', ')); nudge(); }}>{T.sandboxes.prune}</Act>}>
       {live.data?.pools?.map((p) => <p key={p.for} class="dim">{T.sandboxes.pool(p.for, p.ready, p.size)}</p>)}
-      <Loaded of={live}>{({ sandboxes }) => (sandboxes.length === 0 ? <Empty title={T.sandboxes.empty} hint={T.sandboxes.emptyHint} /> : (
+      <Loaded of={live}>{({ sandboxes }) => (sandboxes.length === 0 ? <None /> : (
         <Table
           label={T.screens.sandboxes}
           columns={[[T.common.name, 'wide'], [T.common.state], [T.common.agent], [T.common.image], [T.sandboxes.engine], [T.sandboxes.commands, 'num'], [T.sandboxes.used, 'num']]}
@@ -28,6 +29,15 @@ export function Sandboxes() {
         />
       ))}</Loaded>
     </Page>
+  );
+}
+
+// None says how there will be one.
+function None() {
+  return useSetting('sandbox.mode') === 'off' ? (
+    <Empty title={T.sandboxes.off} hint={T.sandboxes.offHint}><a class="button" {...linkTo(configURL('sandbox.mode'))}>{T.config.open}</a></Empty>
+  ) : (
+    <Empty title={T.sandboxes.empty} hint={T.sandboxes.emptyHint}>{may('run') && <Act does={() => openShell({ host: 'sandbox' })}>{T.sandboxes.first}</Act>}</Empty>
   );
 }
 
@@ -57,15 +67,15 @@ export function Sandbox({ id }) {
               <Fact name={T.sandboxes.engine}>{[s.engine, s.runtime, s.driver].filter(Boolean).join(' · ')}</Fact>
               <Fact name={T.sandboxes.network}>{s.network}</Fact>
               <Fact name={T.sandboxes.user}>{s.user}</Fact>
-              {s.workspace && <Fact name={T.sandboxes.workspace}><Code>{s.workspace}</Code>{s.workspaceAccess && ` (${s.workspaceAccess})`}</Fact>}
+              {s.workspace && <Fact name={T.sandboxes.workspace}><Code>{s.workspace}</Code>{s.workspaceAccess && ` (${s.workspaceAccess === 'none' ? T.sandboxes.private : s.workspaceAccess})`}</Fact>}
               <Fact name={T.common.created}>{moment(s.created)}{s.pooled && ` (${T.sandboxes.pooled})`}</Fact>
               <Fact name={T.sandboxes.commands}>{s.commands}</Fact>
               {s.limits && <Fact name={T.sandboxes.limits}>{[[T.sandboxes.memory, s.limits.memory && bytes(s.limits.memory)], [T.sandboxes.cpu, s.limits.cpus], [T.sandboxes.pids, s.limits.pids]].map(([n, v]) => `${n}: ${v || T.common.unlimited}`).join(', ')}</Fact>}
               {s.containers.length > 1 && <Fact name={T.sandboxes.containers}>{s.containers.length}</Fact>}
             </Facts>
             <Usage id={id} path={path} />
-            {s.scope && <Ports name={id} />}
             {s.scope && <Files name={id} agent={agent} />}
+            {s.scope && <Ports name={id} />}
             <Log path={path} />
           </>
         )}</Loaded>

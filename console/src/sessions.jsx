@@ -2,19 +2,16 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { backoff, call, log, may, mayAll, post, request, saveAs, sessionPath, sleep } from './api.js';
 import { nudge, useLive, useNow } from './live.js';
-import { ago, bytes, duration, exitText, isTime, moment, plain, tone } from './format.js';
+import { ago, bytes, duration, exitText, failed, moment, plain, tone } from './format.js';
 import { Ansi, lineText, maxLines } from './ansi.js';
-import { go, linkTo, sessionURL, usePlace } from './router.js';
+import { approvalURL, go, linkTo, sessionURL, usePlace } from './router.js';
 import { Act, Badge, Code, Empty, Fact, Facts, Field, Loaded, Page, Problem, Rows, Section, Select, show, Text, Time, toast } from './ui.jsx';
 import { T } from './text.js';
 
 export const allSessions = '/v1/sessions?agent=*';
-export const useSessions = () => {
-  const [many, set] = useState(false);
-  const live = useLive(allSessions, { every: many ? 15_000 : 3000 });
-  useEffect(() => { if (live.data) set(live.data.sessions.length > 2000); }, [live.data]);
-  return live;
-};
+// Many are asked for less often.
+const often = (data) => (data?.sessions.length > 2000 ? 15_000 : 3000);
+export const useSessions = () => useLive(allSessions, { every: often });
 
 export const byStart = (a, b) => (a.startedAt < b.startedAt ? 1 : a.startedAt > b.startedAt ? -1 : 0);
 const took = (s, now) => (s.endedAt ? Date.parse(s.endedAt) : now) - Date.parse(s.startedAt);
@@ -35,20 +32,20 @@ export function Sessions() {
   const all = useMemo(() => (live.data ? live.data.sessions.slice().sort(byStart) : []), [live.data]);
   const shown = useMemo(() => {
     const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
-    return all.filter((s) => (!filter.state || s.status === filter.state) && (!filter.host || hostOf(s) === filter.host) && (!filter.agent || s.agent === filter.agent)
+    return all.filter((s) => (!filter.state || (filter.state === 'failed' ? failed(s) : s.status === filter.state)) && (!filter.host || hostOf(s) === filter.host) && (!filter.agent || s.agent === filter.agent)
       && (!words.length || words.every((w) => `${s.sessionId} ${s.name} ${s.command} ${s.description || ''} ${s.cwd}`.toLowerCase().includes(w))));
   }, [all, filter.text, filter.state, filter.host, filter.agent]);
   const agents = useMemo(() => [...new Set(all.map((s) => s.agent))].sort(), [all]);
   const hosts = useMemo(() => [...new Set(all.map(hostOf))].filter(Boolean).sort(), [all]);
   return (
-    <Page title={T.screens.sessions} sub={live.data && <span class="dim num" data-count>{T.sessions.count(shown.length, all.length)}</span>} actions={may('run') && <button onClick={startDialog}>{T.sessions.start}</button>}>
+    <Page title={T.screens.sessions} sub={live.data && <span class="dim num" data-count>{T.sessions.count(shown.length, all.length)}</span>} actions={may('run') && <StartButton />}>
       <div class="filters">
         <input type="search" aria-label={T.sessions.filter} placeholder={T.sessions.filter} value={filter.text} onInput={(e) => setFilter('text', e.target.value)} />
         <Select label={T.common.state} value={filter.state} options={states.map((s) => [s, s || T.sessions.anyState])} onChange={(v) => setFilter('state', v)} />
         <Select label={T.common.host} value={filter.host} options={[['', T.sessions.anyHost], ...hosts]} onChange={(v) => setFilter('host', v)} />
         <Select label={T.common.agent} value={filter.agent} options={[['', T.sessions.anyAgent], ...agents]} onChange={(v) => setFilter('agent', v)} />
       </div>
-      <Loaded of={live}>{() => (shown.length === 0 ? <Empty title={all.length ? T.sessions.noneMatch : T.sessions.empty} /> : (
+      <Loaded of={live}>{() => (shown.length === 0 ? <Empty title={all.length ? T.sessions.noneMatch : T.sessions.empty} hint={!all.length && T.sessions.emptyHint} /> : (
         <Rows
           class="sessions" label={T.screens.sessions} count={shown.length} height={44}
           row={(i, style) => {
@@ -73,17 +70,31 @@ export function Sessions() {
   );
 }
 
-// hosts are those that may be chosen for a command.
-export const hostChoices = [['', '—'], 'sandbox', 'gateway', 'node'];
+// hostChoices are where a command may go, besides a node by its name.
+export const hostChoices = [['', T.sessions.asConfigured], 'sandbox', ['gateway', T.sessions.here], ['node', T.sessions.itsNode]];
 
-// begin starts a command and goes to it.
-export async function begin({ command, agent, host, node, session, tty, stdin }, kind = 'sessions') {
-  const s = await post('/v1/sessions', { command, ...(host && { host }), ...(node && { node }), ...(tty && { tty }), ...(stdin && { stdin }) }, { agent, session });
-  nudge();
-  go(sessionURL(s, kind));
+// Where is a choice of that: a field host of a form.
+export function Where() {
+  const { data } = useLive('/v1/nodes', { every: 10_000 });
+  const nodes = (data?.nodes || []).filter((n) => n.state === 'online').map((n) => ['node:' + n.name, T.sessions.onNode(n.name)]);
+  return <Field label={T.terminals.onHost}><Select name="host" onChange={() => {}} options={[...hostChoices.filter((h) => h[0] !== 'node' || nodes.length), ...nodes]} /></Field>;
 }
 
-const startDialog = () => show((close) => <Start close={close} />);
+// begin starts a command and goes to it, or to the approval that it needs.
+export async function begin({ agent, session, host = '', ...command }, kind = 'sessions') {
+  const [place, node] = host.split(/:(.*)/);
+  try {
+    const s = await post('/v1/sessions', { ...command, ...(place && { host: place }), ...(node && { node }) }, { agent, session });
+    go(sessionURL(s, kind));
+  } catch (err) {
+    if (err.code !== 'approval-pending') throw err;
+    toast(T.approvals.sent);
+    go(approvalURL(err.details));
+  }
+  nudge();
+}
+
+export const StartButton = () => <button onClick={() => show((close) => <Start close={close} />)}>{T.sessions.start}</button>;
 
 function Start({ close }) {
   const [error, set] = useState();
@@ -92,7 +103,7 @@ function Start({ close }) {
       e.preventDefault();
       const f = Object.fromEntries(new FormData(e.target));
       try {
-        await begin({ ...f, agent: f.agent.trim(), stdin: !!f.stdin });
+        await begin({ command: f.command, host: f.host, agent: f.agent.trim(), ...(f.stdin && { stdin: true }) });
         close();
       } catch (err) {
         set(err);
@@ -101,8 +112,8 @@ function Start({ close }) {
       <h2>{T.sessions.startTitle}</h2>
       <Field label={T.sessions.newCommand}><input name="command" class="mono" required autofocus spellcheck={false} /></Field>
       <Field label={T.common.agent}><input name="agent" placeholder="main" spellcheck={false} /></Field>
-      <Field label={T.common.host}><select name="host">{hostChoices.map((h) => (Array.isArray(h) ? <option value={h[0]}>{h[1]}</option> : <option>{h}</option>))}</select></Field>
-      <label class="check"><input type="checkbox" name="stdin" /> {T.sessions.input}</label>
+      <Where />
+      <label class="check"><input type="checkbox" name="stdin" /> {T.sessions.withInput}</label>
       <Problem error={error} />
       <div class="actions end"><button type="button" onClick={() => close()}>{T.common.cancel}</button><button class="primary">{T.sessions.start}</button></div>
     </form>

@@ -5,29 +5,35 @@ import { backoff, get, log, may, post, request, sessionPath, sleep } from './api
 import { useLive } from './live.js';
 import { exitText, plain, tone } from './format.js';
 import { linkTo, sessionURL } from './router.js';
-import { begin, byStart, hostChoices, useSessions } from './sessions.jsx';
-import { Act, Badge, Empty, Field, Loaded, Page, pageTitle, Problem, show, Table, Text, Time, toast } from './ui.jsx';
+import { begin, byStart, useSessions, Where } from './sessions.jsx';
+import { Act, Badge, Code, confirm, Empty, Field, Loaded, Page, pageTitle, Problem, show, Table, Text, Time, toast } from './ui.jsx';
 import { T } from './text.js';
 
 // shellText is a shell with a prompt, in images that have bash and in those that do not.
 const shellText = 'if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi';
 
-export const openShell = (o) => begin({ command: shellText, tty: { rows: 30, cols: 100 }, ...o }, 'terminals');
+export const openShell = (o) => begin({ tty: { rows: 30, cols: 100 }, ...(!o.command && { command: shellText, description: T.terminals.shell }), ...o }, 'terminals');
+
+// useTerminals are the terminals that run; undefined until they are known.
+const useTerminals = () => {
+  const live = useSessions();
+  return { ...live, data: live.data?.sessions.filter((s) => s.tty && s.status === 'running').sort(byStart) };
+};
+
+const nameOf = (s) => plain(s.description || s.command, 120);
+const placeOf = (s) => s.node || s.host;
+const NewButton = () => <button onClick={() => show((close) => <New close={close} />)}>{T.terminals.new}</button>;
 
 export function Terminals() {
-  const live = useSessions();
   return (
-    <Page title={T.screens.terminals} actions={<button onClick={() => show((close) => <New close={close} />)}>{T.terminals.new}</button>}>
-      <Loaded of={live}>{({ sessions }) => {
-        const mine = sessions.filter((s) => s.tty && s.status === 'running').sort(byStart);
-        return mine.length === 0 ? <Empty title={T.terminals.empty} /> : (
-          <Table
-            label={T.screens.terminals}
-            columns={[[T.common.command, 'wide'], [T.common.agent], [T.common.host], [T.sessions.began, 'num']]}
-            rows={mine.map((s) => ({ key: s.agent + s.sessionId, cells: [<a class="mono clip" {...linkTo(sessionURL(s, 'terminals'))}><Text>{plain(s.command, 120)}</Text></a>, <Text>{s.agent}</Text>, <Text>{s.node || s.host}</Text>, <Time at={s.startedAt} />] }))}
-          />
-        );
-      }}</Loaded>
+    <Page title={T.screens.terminals} actions={<NewButton />}>
+      <Loaded of={useTerminals()}>{(mine) => (mine.length === 0 ? <Empty title={T.terminals.empty} hint={T.terminals.emptyHint} /> : (
+        <Table
+          label={T.screens.terminals}
+          columns={[[T.common.command, 'wide'], [T.common.agent], [T.common.host], [T.sessions.began, 'num']]}
+          rows={mine.map((s) => ({ key: s.agent + s.sessionId, cells: [<a class="mono clip" {...linkTo(sessionURL(s, 'terminals'))}><Text>{nameOf(s)}</Text></a>, <Text>{s.agent}</Text>, <Text>{placeOf(s)}</Text>, <Time at={s.startedAt} />] }))}
+        />
+      ))}</Loaded>
     </Page>
   );
 }
@@ -47,8 +53,8 @@ function New({ close }) {
     }}>
       <h2>{T.terminals.new}</h2>
       <Field label={T.common.agent}><input name="agent" placeholder="main" spellcheck={false} autofocus /></Field>
-      <Field label={T.terminals.onHost}><select name="host">{hostChoices.map((h) => (Array.isArray(h) ? <option value={h[0]}>{h[1]}</option> : <option>{h}</option>))}</select></Field>
-      <Field label={T.terminals.command}><input name="command" class="mono" placeholder="bash" spellcheck={false} /></Field>
+      <Where />
+      <Field label={T.terminals.command}><input name="command" class="mono" placeholder={T.terminals.shell} spellcheck={false} /></Field>
       <Problem error={error} />
       <div class="actions end"><button type="button" onClick={() => close()}>{T.common.cancel}</button><button class="primary">{T.terminals.open}</button></div>
     </form>
@@ -64,6 +70,8 @@ const dark = () => {
   return t === 'dark' || (t !== 'light' && matchMedia('(prefers-color-scheme: dark)').matches);
 };
 
+const clipMost = 100_000; // characters of base64 that a program may ask to put on the clipboard
+
 const replayMost = 8 << 20; // bytes of a log from which a screen is brought back
 const piece = 16 << 10; // bytes that are drawn at a time, so that the page answers meanwhile
 const highWater = 512 << 10; // bytes that may wait to be drawn; the log is read no further then
@@ -78,7 +86,7 @@ function tabName() {
 
 // attach has a terminal show a session from its log, until signal ends it.
 // writer is who types; the gateway lets one at a time.
-async function attach(term, s, { signal, writer, onState, isReadOnly, onHeld }) {
+async function attach(term, s, { signal, writer, onState, isReadOnly, onHeld, onClip }) {
   let offset = 0, replayUntil = 0;
   let undrawn = 0, drained = () => {};
   // What is typed is sent in order, one request at a time.
@@ -126,6 +134,14 @@ async function attach(term, s, { signal, writer, onState, isReadOnly, onHeld }) 
     request('POST', path + '/resize', { ...of, body: { rows, cols }, signal }).catch(() => { size = ''; });
   };
   term.onResize(resize);
+  // OSC 52: a program asks for the clipboard. It may not read it, and somebody is asked before it is written.
+  term.parser.registerOscHandler(52, (data) => {
+    const [, code = ''] = data.split(';');
+    if (replaying || isReadOnly() || code.length > clipMost || !/^[A-Za-z0-9+/]+=*$/.test(code)) return true;
+    const text = new TextDecoder().decode(Uint8Array.from(atob(code.replace(/=+$/, '')), (c) => c.charCodeAt(0)));
+    onClip(text);
+    return true;
+  });
   for (let wait = 300, first = true; !signal.aborted;) {
     try {
       if (first) {
@@ -180,6 +196,28 @@ async function attach(term, s, { signal, writer, onState, isReadOnly, onHeld }) 
   }
 }
 
+// askClip asks whether a program may write a text to the clipboard.
+let asking = false;
+async function askClip(text) {
+  if (asking) return;
+  asking = true;
+  const question = <>{T.terminals.clip}<Code block>{plain(text, 2000)}</Code></>;
+  if (await confirm(question, T.terminals.clipDo)) await copy(text);
+  asking = false;
+}
+
+const copy = (text) => navigator.clipboard?.writeText(text).catch((err) => toast(err.message, '', true));
+
+// Tabs are the terminals that run, to go from one to the other.
+function Tabs({ id }) {
+  const { data } = useTerminals();
+  return data?.length > 1 && (
+    <nav class="tabs" aria-label={T.terminals.list}>
+      {data.slice(0, 20).reverse().map((s) => <a key={s.sessionId} {...linkTo(sessionURL(s, 'terminals'))} title={s.sessionId} aria-current={s.sessionId === id ? 'page' : undefined}><Text>{`${nameOf(s)} · ${placeOf(s)}`}</Text></a>)}
+    </nav>
+  );
+}
+
 export function Terminal({ id, query }) {
   const agent = query.get('agent') || 'main';
   const one = useLive(sessionPath({ sessionId: id }), { agent, every: 5000 });
@@ -213,9 +251,10 @@ export function Terminal({ id, query }) {
       t.fit.fit();
       observer = new ResizeObserver(() => t.fit.fit());
       observer.observe(box.current);
+      box.current.addEventListener('mouseup', () => { if (t.term.hasSelection()) copy(t.term.getSelection()); });
       t.term.onTitleChange((title) => pageTitle.set(plain(title, 60)));
       t.term.focus();
-      await attach(t.term, { sessionId: id, agent }, { signal: stop.signal, writer, isReadOnly: () => readOnly.current, onHeld: (err) => { look(true); setHeld(err.message); }, onState: (s, err) => { setState(s); setError(err); } });
+      await attach(t.term, { sessionId: id, agent }, { signal: stop.signal, writer, isReadOnly: () => readOnly.current, onHeld: (err) => { look(true); setHeld(err.message); }, onClip: askClip, onState: (s, err) => { setState(s); setError(err); } });
     })();
     return () => {
       stop.abort();
@@ -227,18 +266,21 @@ export function Terminal({ id, query }) {
   const s = one.data;
   return (
     <Page
-      title={s ? plain(s.name, 60) : plain(id, 60)} back="terminals"
+      title={plain(s ? nameOf(s) : id, 40)} back="terminals"
       sub={s && <Badge tone={tone(s)}>{exitText(s)}</Badge>}
       actions={
         <>
           <input type="search" aria-label={T.terminals.find} placeholder={T.terminals.find} onKeyDown={(e) => { if (e.key === 'Enter') made.current?.search[e.shiftKey ? 'findPrevious' : 'findNext'](e.target.value); }} />
           {heldBy ? <Act tone="primary" does={takeOver}>{T.terminals.takeOver}</Act>
             : <label class="check"><input type="checkbox" checked={only} onChange={(e) => look(e.target.checked)} /> {T.terminals.readOnly}</label>}
-          {s && <a class="button" {...linkTo(sessionURL(s))}>{T.sessions.output}</a>}
+          {s && <a class="button" {...linkTo(sessionURL(s))}>{T.terminals.session}</a>}
+          {s?.status === 'running' && <Act tone="danger" ask={T.sessions.stopAsk} does={() => post(`${sessionPath({ sessionId: id })}/kill`, {}, { agent })}>{T.sessions.stop}</Act>}
+          <NewButton />
         </>
       }
     >
       {one.error?.status === 404 ? <Empty title={T.sessions.gone} /> : <Problem error={one.error || error} />}
+      <Tabs id={id} />
       {heldBy && <p role="status"><Badge tone="warn">{T.terminals.readOnly}</Badge> <Text>{heldBy}</Text></p>}
       {known && <div class="screen" data-state={state} ref={box} role="application" aria-label={T.terminals.screen} />}
       <p class="dim" role="status">{state === 'lost' ? T.terminals.lost : state === 'replay' ? T.terminals.replay : state === 'ended' && s ? T.terminals.ended(exitText(s)) : ' '}</p>

@@ -8,7 +8,7 @@ export const T = {
   common: {
     loading: 'Loading…', none: 'None', cancel: 'Cancel', close: 'Close', copy: 'Copy', copied: 'Copied', remove: 'Remove', save: 'Save',
     all: 'all', agent: 'Agent', host: 'Host', node: 'Node', state: 'State', name: 'Name', created: 'Created', command: 'Command',
-    reason: 'Reason', directory: 'Directory', actions: 'Actions', search: 'Search', unknown: 'not known', more: 'More', yes: 'yes', no: 'no',
+    reason: 'Reason', directory: 'Directory', actions: 'Actions', search: 'Search', unknown: 'not known', yes: 'yes', no: 'no',
     unlimited: 'unlimited', refresh: 'Refresh', missing: 'There is no such page.', home: 'Go to the overview', image: 'Image', failed: 'That did not work.',
     skip: 'Skip to the content', menu: 'Menu', back: 'Back', ago: (t) => `${t} ago`, inTime: (t) => `in ${t}`, now: 'now',
   },
@@ -26,13 +26,13 @@ export const T = {
   },
   overview: {
     waiting: 'Waiting for an answer', running: 'Running', failedDay: 'Failed in the last day', nodes: 'Nodes online', sandboxes: 'Sandboxes running',
-    recent: 'Last sessions', nothing: 'Nothing has run yet.', nothingHint: 'Start something:', nothingCommand: "corral exec -- echo hello",
+    recent: 'Last sessions', nothing: 'Nothing has run yet.', nothingHint: 'Start a command above, or on the gateway’s machine:', nothingCommand: 'corral exec -- echo hello',
     pairing: (n) => `${n} ${n === 1 ? 'machine asks' : 'machines ask'} to be a node`, versions: 'Versions',
     hour: 'The last hour', rate: 'Commands a second', begun: 'begun', failed: 'failed', latency: 'Time to answer', requests: 'Requests a second', requestsShort: 'all', errors: 'errors',
-    doctor: 'What the doctor found', healthy: (n) => `All ${n} checks are fine.`,
+    doctor: 'Checks of the gateway’s machine', fix: 'To mend it', healthy: (n) => `All ${n} checks are fine.`,
   },
   approvals: {
-    title: (n) => (n ? `(${n}) Approvals` : 'Approvals'), empty: 'Nothing waits for an answer.', emptyHint: 'A command that the policy asks about shows up here.',
+    title: (n) => (n ? `(${n}) Approvals` : 'Approvals'), empty: 'Nothing waits for an answer.', emptyHint: 'A command that the policy asks about waits here for a yes or no. Try which ones:', one: 'Approval', ran: 'What ran', output: 'Show its output', sent: 'The command waits for an answer.',
     answered: 'Answered', once: 'Allow once', always: 'Allow always', deny: 'Deny', denyAll: 'Deny all', denyAllAsk: (n) => `Deny all ${n} that wait?`,
     what: 'What will run', argv: 'Arguments', cwd: 'Directory', env: 'Variables that the caller set', path: 'In front of PATH', programs: 'Programs',
     scripts: 'Scripts', sha: 'SHA-256', why: 'Why it is asked', findings: 'Findings', says: 'The caller says', remember: 'What “allow always” would remember',
@@ -41,9 +41,9 @@ export const T = {
     binding: 'Bound to', digest: 'Digest of the command', realDir: 'Directory without links', void: 'Nothing came of it', readOnly: 'Your key may look, and not answer.',
   },
   sessions: {
-    empty: 'There are no sessions.', noneMatch: 'No session is like that.', filter: 'Filter by text', anyState: 'any state', anyHost: 'any host', anyAgent: 'any agent',
+    empty: 'There are no sessions.', emptyHint: 'Each command that was started is a session, with its output. Agents start them, and so can you.', noneMatch: 'No session is like that.', filter: 'Filter by text', anyState: 'any state', anyHost: 'any host', anyAgent: 'any agent',
     began: 'Began', note: 'Note', took: 'Took', output: 'Output', exit: 'Exit', pid: 'Process', key: 'Begun by', stop: 'Stop', stopAsk: 'Stop the session and all that it started?', signal: 'Signal',
-    input: 'Input', send: 'Send', eof: 'End of input', download: 'Download', remove: 'Remove', removeAsk: 'Remove the session and its output?', terminal: 'Open terminal',
+    input: 'Input', send: 'Send', eof: 'End of input', download: 'Download', remove: 'Remove', removeAsk: 'Remove the session and its output?', terminal: 'Open terminal', withInput: 'It reads input that I type later', asConfigured: 'as configured', here: 'gateway (its own machine)', itsNode: 'node (the agent’s)', onNode: (n) => `node ${n}`,
     find: 'Find in output', matches: (n, at) => (n ? `${at} of ${n}` : 'no match'), offset: 'Offset', go: 'Go', gap: (from, to, n) => `bytes ${from} to ${to} are not kept any more (${n})`,
     omitted: (n) => `${n} of it are not kept any more`, follow: 'Follow', following: 'Following', ended: (t) => `The session has ended: ${t}.`, noOutput: 'No output.', noOutputYet: 'No output yet.', bytes: (n) => `${n} of output`, earlier: 'Show from the beginning',
     skipped: (n) => `The first ${n} are not shown.`, sandboxed: 'in a sandbox', waiting: 'waits for input', unreachable: 'cannot be reached', count: (n, of) => (n === of ? `${n}` : `${n} of ${of}`),
@@ -53,11 +53,11 @@ export const T = {
     empty: 'Nothing has happened yet.', emptyHint: 'The end of a session in the background is an event.', noneMatch: 'No event is like that.', type: 'Kind', anyType: 'any kind',
   },
   terminals: {
-    empty: 'No terminal is open.', new: 'New terminal', open: 'Open', readOnly: 'Read only', takeOver: 'Take over', lost: 'Reconnecting: what you type is not sent.', find: 'Find',
+    empty: 'No terminal is open.', emptyHint: 'A terminal is a shell in a sandbox, on the gateway’s machine or on a node. It goes on when you close the page.', new: 'New terminal', shell: 'Shell', session: 'Session', list: 'Open terminals', clip: 'The program wants to put this on your clipboard:', clipDo: 'Allow', open: 'Open', readOnly: 'Read only', takeOver: 'Take over', lost: 'Reconnecting: what you type is not sent.', find: 'Find',
     replay: 'Bringing the screen back…', ended: (t) => `The session has ended: ${t}.`, inputLost: 'Some input may not have arrived: the gateway did not answer.', onHost: 'Where', command: 'Command', screen: 'Terminal',
   },
   sandboxes: {
-    empty: 'There are no sandboxes.', emptyHint: 'The first command of an agent on the host sandbox makes one.', engine: 'Engine', limits: 'Limits', usage: 'Usage', memory: 'Memory', cpu: 'Processors',
+    empty: 'There are no sandboxes.', emptyHint: 'The first command that an agent runs in its sandbox makes one.', first: 'Open a shell in one', off: 'The sandbox is off.', offHint: 'Commands run on the gateway’s own machine, in no container. To change that, set sandbox.mode to all; it counts at once.', private: 'private', root: 'workspace', engine: 'Engine', limits: 'Limits', usage: 'Usage', memory: 'Memory', cpu: 'Processors',
     pids: 'Processes', oom: 'Killed for want of memory', files: 'Files', ports: 'Ports', log: 'Log', shell: 'Shell', recreate: 'Recreate', recreateAsk: 'Make a new container? Running commands go on in the old one.',
     prune: 'Prune', pruneAsk: 'Remove what was not used for long, as sandbox.prune says? Nothing that runs ends.', pruned: (n) => (n ? `Removed ${n}.` : 'There was nothing to remove.'), pool: (of, ready, size) => `Pool for ${of === 'e2b' ? 'clients of E2B' : 'agents'}: ${ready} of ${size} containers are ready.`,
     removeIt: 'Remove sandbox', removeAsk: 'Remove the sandbox? Running commands end, and a private workspace is deleted.', commands: 'Commands', used: 'Used', workspace: 'Workspace', network: 'Network', user: 'User', driver: 'Driver',
@@ -67,11 +67,11 @@ export const T = {
     uploading: (n, at, of) => `Uploading ${n}: ${at} of ${of}`, uploaded: (n) => `Uploaded ${n}.`, emptyDir: 'The directory is empty.', moreFiles: 'Show more', dirName: 'Name of the directory', overwrite: (n) => `${n} is there already. Replace it?`,
   },
   nodes: {
-    empty: 'No machine is a node.', emptyHint: 'Run this on the machine that is to be one:', off: 'This gateway does not listen for nodes.', offHint: 'Start it with --nodes, or set nodes.listen.',
-    join: 'Add a node', joinText: 'Run this on the machine. It then shows a code, and asks here to be let in.', pending: 'Asks to be a node', code: 'Code', codeHint: 'Compare the code with what the machine shows.', key: 'Public key', from: 'From',
-    approve: 'Approve', reject: 'Reject', revoke: 'Revoke', revokeAsk: (n) => `Revoke ${n}? It is cut off at once.`, forget: 'Remove', rename: 'Rename', labels: 'Labels', labelsHint: 'name=value, separated by spaces', heard: 'Heard of', version: 'Version',
-    system: 'System', address: 'Address', sameName: 'Another node has that name.', wasRevoked: 'This very key was revoked before.', bindings: 'Which node “host=node” means', bindingsHint: 'It is written to the configuration file.',
-    unbound: 'no node', asAll: 'as for all agents', allAgents: 'all agents', another: 'Another agent', adminOnly: 'The role admin can change it.', said: (n) => `now ${n}, by /exec`, sessions: 'Sessions there', noSessions: 'Nothing runs there, and nothing did.', online: 'online', offline: 'offline', asked: 'Asked', gone: 'There is no such node.',
+    empty: 'No machine is a node yet.', emptyHint: 'A node is another machine that commands may run on.', off: 'This gateway does not listen for nodes.', offHint: 'A node is another machine that commands may run on. To add one, set nodes.listen to an address and port, such as 0.0.0.0:7422, and start the gateway again.',
+    join: 'Add a node', joinText: 'Run this on the other machine, which needs the program corral. It shows a code, and asks here to be let in.', webSocket: 'Where only web traffic passes:', pending: 'Asks to be a node', code: 'Code', codeHint: 'Compare the code with what the machine shows.', key: 'Public key', from: 'From',
+    approvedBy: 'Approved by', features: 'Features', approve: 'Approve', reject: 'Reject', revoke: 'Revoke', revokeAsk: (n) => `Revoke ${n}? It is cut off at once.`, forget: 'Remove', rename: 'Edit', labels: 'Labels', labelsHint: 'name=value, such as pool=gpu', labelsError: 'write labels as name=value, separated by spaces', heard: 'Heard of', version: 'Version',
+    system: 'System', address: 'Address', sameName: 'Another node has that name.', wasRevoked: 'This very key was revoked before.', bindings: 'Which agent uses which node', bindingsHint: 'An agent’s commands for a node (host=node) go to the one that is chosen here. What it runs without naming a host goes where tools.exec.host says. Both are written to the configuration file.', usually: 'Usual host',
+    unbound: 'none chosen', asAll: 'as for all agents', allAgents: 'all agents', another: 'Another agent', adminOnly: 'The role admin can change it.', said: (n) => `now ${n}, by /exec`, sessions: 'Sessions there', noSessions: 'Nothing runs there, and nothing did.', online: 'online', offline: 'offline', asked: 'Asked', gone: 'There is no such node.',
     load: 'Load', disk: 'Disk', cpus: (n) => `${n} ${n === 1 ? 'processor' : 'processors'}`, ofCommands: (n) => `${n} of commands`, asOf: (t) => `as it was ${t}`, noLoad: 'It has not said how busy it is.',
   },
   policy: {
@@ -82,7 +82,7 @@ export const T = {
   },
   usage: { title: (what) => `${what}, last hour`, soon: 'The first values come within a minute.' },
   config: {
-    key: 'Key', unset: 'not set', edit: 'Edit', find: 'Find a key', only: 'Only what the file sets', allAgents: 'all agents', newAgent: 'New agent', newAgentHint: 'Settings for this agent alone; what it does not set is as for all.',
+    key: 'Key', unset: 'not set', edit: 'Edit', find: 'Find a key', only: 'Only what is set', open: 'Open the configuration', fileHas: 'The file has', byFlag: (f) => `The gateway was started with ${f}, which counts in the place of the file.`, allAgents: 'all agents', newAgent: 'New agent', newAgentHint: 'Settings for this agent alone; what it does not set is as for all.',
     noFile: 'The gateway has no configuration file.', mend: 'Correct the file with an editor. Until then nothing may run.', line: (n) => `line ${n}`, noneMatch: 'No key is like that.', forAgent: (a) => `For the agent ${a}:`, forAll: 'For all:',
     standard: 'Default', example: 'Such as', lines: 'One a line', json5: 'JSON5', remove: 'Remove from the file',
   },

@@ -15,11 +15,12 @@ export const Time = ({ at }) => (isTime(at) ? <time dateTime={at} title={moment(
 
 export const Badge = ({ tone = '', children }) => <span class={'badge ' + tone}>{children}</span>;
 
-export const Empty = ({ title, hint, command }) => (
+export const Empty = ({ title, hint, command, children }) => (
   <div class="empty">
     <p>{title}</p>
     {hint && <p class="dim">{hint}</p>}
     {command && <Copyable text={command} />}
+    {children && <p class="next">{children}</p>}
   </div>
 );
 
@@ -76,14 +77,15 @@ export const Page = ({ title, sub, actions, back, children }) => {
 };
 export const pageTitle = cell('');
 
-// Table: columns are [title, class]; rows are arrays of cells, with a key and where they lead to.
+// Table: columns are [title, class]; rows are {key, cells}. On a phone each cell is a line
+// with the title of its column, so that nothing is beyond the edge.
 export const Table = ({ columns, rows, label }) => (
   <div class="scroll" tabIndex={0} role="region" aria-label={label}>
-    <table>
+    <table role="table">
       <thead><tr>{columns.map(([title, c]) => <th class={c}>{title || <span class="hide">{T.common.actions}</span>}</th>)}</tr></thead>
       <tbody>
         {rows.map((r) => (
-          <tr key={r.key} data-row>{r.cells.map((c, i) => <td class={columns[i][1]}>{c}</td>)}</tr>
+          <tr key={r.key} role="row" data-row>{r.cells.map((c, i) => <td role="cell" class={columns[i][1]} data-title={columns[i][0]}>{c}</td>)}</tr>
         ))}
       </tbody>
     </table>
@@ -112,10 +114,11 @@ export function Act({ children, ask, does, tone = '', small, disabled, done }) {
 
 const toasts = cell([]);
 let toastID = 0;
-export function toast(text, hint = '', bad = false) {
+// A toast that is bad, or says what to do, stays longer.
+export function toast(text, hint = '', bad = false, stays = bad) {
   const t = { id: ++toastID, text, hint, bad };
   toasts.set([...toasts.get().slice(-3), t]);
-  setTimeout(() => toasts.set(toasts.get().filter((x) => x !== t)), bad ? 12_000 : 4000);
+  setTimeout(() => toasts.set(toasts.get().filter((x) => x !== t)), stays ? 12_000 : 4000);
 }
 export const Toasts = () => (
   <div class="toasts" role="status" aria-live="polite">
@@ -134,7 +137,7 @@ const dialog = cell(null);
 export const show = (make) => new Promise((resolve) => dialog.set({ make, close: (v) => { dialog.set(null); resolve(v); } }));
 export const confirm = (question, action, tone) => show((close) => (
   <form onSubmit={(e) => { e.preventDefault(); close(true); }}>
-    <p><Text>{question}</Text></p>
+    <div>{typeof question === 'string' ? <Text>{question}</Text> : question}</div>
     <div class="actions end">
       <button type="button" onClick={() => close(false)}>{T.common.cancel}</button>
       <button class={tone || 'primary'} autofocus>{action}</button>

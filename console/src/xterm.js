@@ -5,10 +5,11 @@ import { SearchAddon } from '@xterm/addon-search';
 
 // The policy of the pages lets nobody write styles into markup; a script may hand in a
 // style sheet, and set the style of an element. xterm does the former. So it gets a
-// document in which that is done in the other way.
-const setAttribute = function (name, value) {
+// document in which that is done in the other way, and an attribute that does it so.
+const { setAttribute } = Element.prototype;
+Element.prototype.setAttribute = function (name, value) {
   if (name === 'style') this.style.cssText = value;
-  else Element.prototype.setAttribute.call(this, name, value);
+  else setAttribute.call(this, name, value);
 };
 
 function sheetDocument() {
@@ -25,9 +26,7 @@ function sheetDocument() {
   };
   const createElement = (name, options) => {
     if (name.toLowerCase() === 'style') return style();
-    const el = Document.prototype.createElement.call(document, name, options);
-    if (name === 'span') el.setAttribute = setAttribute;
-    return el;
+    return Document.prototype.createElement.call(document, name, options);
   };
   const own = new Proxy(document, {
     get(doc, key) {

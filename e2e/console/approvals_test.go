@@ -51,8 +51,41 @@ func TestApprovals(t *testing.T) {
 	p.sees("Answered")
 }
 
-func TestAllowAlways(t *testing.T) {
+// Who starts a command that is asked about is taken to the question, and from there to the output.
+func TestStartIsAsked(t *testing.T) {
+	g := common.get(t)
+	p := g.browser()
+	p.owner("")
+	p.click("Start")
+	p.fill("dialog input[name=command]", "uname; echo it ran")
+	p.fill("dialog input[name=agent]", "asks\r")
+	p.wait("location.pathname.startsWith('/console/approvals/')")
+	p.sees("The command waits for an answer.")
+	p.click("Allow once")
+	p.click("Show its output")
+	p.wait("location.pathname.startsWith('/console/sessions/')")
+	p.sees("it ran")
+}
+
+// What begins to wait while the page is not seen is told by the browser, once.
+func TestNotification(t *testing.T) {
 	g := start(t)
+	p := g.browser()
+	p.owner("sessions")
+	js[bool](p, `(() => {
+		window.told = [];
+		window.Notification = class { static permission = 'granted'; constructor(title, o) { told.push(title + ': ' + o.body); window.last = this } };
+		Object.defineProperty(document, 'hidden', {value: true});
+		return true;
+	})()`)
+	id := g.ask("touch told")
+	p.wait("told.join() === 'Corral: a command waits: touch told'")
+	js[bool](p, "last.onclick() || true")
+	p.wait("location.pathname === '/console/approvals/%s'", id)
+}
+
+func TestAllowAlways(t *testing.T) {
+	g := common.get(t)
 	p := g.browser()
 	id := g.ask("git --version")
 	p.owner("approvals/" + id)
@@ -92,7 +125,7 @@ func TestDeny(t *testing.T) {
 
 // Of two browsers the first counts, and the other is told.
 func TestTwoBrowsers(t *testing.T) {
-	g := start(t)
+	g := common.get(t)
 	id := g.ask("touch file")
 	one, two := g.browser(), g.browser()
 	one.owner("approvals/" + id)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/corral-exec/corral/images"
 )
 
 const annotated = `{
@@ -41,6 +43,28 @@ func TestConfigValues(t *testing.T) {
 	p.click2("main input[type=checkbox]")
 	p.lacks("sandbox.pids")
 	p.sees("sandbox.memory")
+}
+
+// What the gateway was started with is shown as it counts, and so it is where a key is edited.
+func TestConfigFlags(t *testing.T) {
+	g := common.get(t)
+	g.configure(strings.Replace(annotated, "sandbox: {", `sandbox: { image: "other",`, 1))
+	p := g.browser()
+	p.owner("config")
+	p.fill("input[aria-label=Search]", "--image")
+	p.sees("The file has other")
+	if row := js[string](p, "document.querySelector('tbody tr').innerText"); !strings.Contains(row, images.Busybox) || !strings.Contains(row, "--image") || strings.Contains(row, "line 3") {
+		t.Errorf("the row is %q", row)
+	}
+	p.click2("button[aria-label='Edit sandbox.image']")
+	p.sees("The gateway was started with --image")
+	if value := js[string](p, "document.querySelector('dialog input[name=value]').value"); value != "other" {
+		t.Errorf("what is edited is %q, and not what the file has", value)
+	}
+	p.click("Cancel")
+	p.fill("input[aria-label=Search]", " ")
+	p.click2("main input[type=checkbox]")
+	p.sees("nodes.listen")
 }
 
 // What is changed is in the file, and the comments are as they were.

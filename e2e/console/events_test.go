@@ -46,7 +46,7 @@ func TestEventFilters(t *testing.T) {
 	p.sees("in one")
 	p.wait("location.search === '?agent=one'")
 	p.choose("select[aria-label=Agent]", "")
-	p.fill("input[type=search]", "code 4")
+	p.fill("input[type=search]", ":: in two")
 	p.sees("in two")
 	p.lacks("in one")
 	p.wait("document.querySelector('.session .badge.bad')")

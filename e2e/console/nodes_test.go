@@ -58,7 +58,7 @@ func TestNodes(t *testing.T) {
 	g := startWithNodes(t)
 	p := g.browser()
 	p.owner("nodes")
-	p.sees("No machine is a node.")
+	p.sees("No machine is a node yet.")
 	p.has(".copyable pre")
 	line := js[string](p, "document.querySelector('.copyable pre').innerText.trim()")
 	g.node(line, "machine")
@@ -80,7 +80,7 @@ func TestNodes(t *testing.T) {
 		out, err := g.tryCorral("explain", "--json", "--agent", "far", "true") // it fails while the node is not heard
 		return err == nil && strings.Contains(out, "builder")
 	})
-	p.click("Rename")
+	p.click("Edit")
 	p.fill("dialog input[name=name]", "smith")
 	p.fill("dialog input[name=labels]", "pool=cpu\r")
 	p.sees("smith")
@@ -90,7 +90,7 @@ func TestNodes(t *testing.T) {
 	p.confirm("Revoke smith?")
 	p.wait("[...document.querySelectorAll('td .badge')].some((b) => b.innerText === 'revoked')")
 	js[bool](p, "[...document.querySelectorAll('td.acts button')].find((b) => b.innerText === 'Remove').click() || true")
-	p.sees("No machine is a node.")
+	p.sees("No machine is a node yet.")
 }
 
 func TestRejectNode(t *testing.T) {
@@ -111,6 +111,10 @@ func TestNoNodes(t *testing.T) {
 	p := g.browser()
 	p.owner("nodes")
 	p.sees("This gateway does not listen for nodes.")
+	p.click("Open the configuration")
+	p.wait("document.querySelectorAll('main tbody tr').length === 1 && document.querySelector('main tbody tr').innerText.includes('nodes.listen')")
+	p.open("sandboxes")
+	p.sees("The sandbox is off.")
 }
 
 // A node's page has what it said of itself, and what runs there.

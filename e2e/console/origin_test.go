@@ -91,7 +91,7 @@ func TestAnotherOrigin(t *testing.T) {
 
 // The first page is small, and quickly there.
 func TestFirstPage(t *testing.T) {
-	g := start(t)
+	g := common.get(t)
 	p := g.browser()
 	p.owner("")
 	p.do(chromedp.Reload())

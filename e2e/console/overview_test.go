@@ -24,13 +24,13 @@ func TestOverviewDoctor(t *testing.T) {
 	g := common.get(t)
 	p := g.browser()
 	p.owner("")
-	p.sees("What the doctor found")
+	p.sees("Checks of the gateway’s machine")
 	p.wait("document.querySelector('.findings summary, main section p.dim')")
 	p = g.browser()
 	p.signIn(g.key("viewer"), "")
 	p.sees("Waiting for an answer")
 	p.sees("The last hour")
-	p.lacks("What the doctor found")
+	p.lacks("Checks of the gateway’s machine")
 }
 
 // A key for some agents is told nothing of the others, not even how much they do.
@@ -40,5 +40,5 @@ func TestOverviewOfTenant(t *testing.T) {
 	p.signIn(g.key("operator", "mine"), "")
 	p.sees("Waiting for an answer")
 	p.lacks("The last hour")
-	p.lacks("What the doctor found")
+	p.lacks("Checks of the gateway’s machine")
 }

@@ -131,7 +131,7 @@ func TestStoredScripts(t *testing.T) {
 		`<img src="http://evil.example/pixel">`, `<iframe src=javascript:parent.ran(31)>`, `<!--<script>-->ran(32)`, `<plaintext>`, `<textarea><script>ran(34)</script>`, `<title></title><script>ran(35)</script>`,
 		`<button popovertarget=x onclick=ran(36)>`, `<dialog open onclose=ran(37)>`, `<audio src=x onerror=ran(38)>`, `<select><option><script>ran(39)</script>`, `<table background=javascript:ran(40)>`, `<isindex type=image src=1 onerror=ran(41)>`,
 	}
-	g := start(t)
+	g := common.get(t)
 	all := strings.Join(payloads, "\n")
 	g.write("payloads", all)
 	session := g.session("main", `{"command":`+quoted("cat payloads; printf '\\033]0;"+payloads[1]+"\\a'; : "+strings.Join(payloads[:20], " ' "))+`,"description":`+quoted(strings.Join(payloads[20:], " "))+`}`)
@@ -140,9 +140,18 @@ func TestStoredScripts(t *testing.T) {
 	if _, err := g.c.NewKey(t.Context(), api.NewKey{Name: strings.ReplaceAll(payloads[1], "/", ""), Role: "viewer"}); err != nil {
 		t.Fatal(err)
 	}
+	g.session("boxed", `{"command":`+quoted("touch -- '"+payloads[1]+"' '"+payloads[2]+"'")+`}`)
+	join, err := g.c.JoinNodes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.node(join.Command+" --name=<img/src=x/onerror=ran(42)>", "hostile")
 	p := g.browser()
-	p.owner("")
-	for _, path := range []string{"", "approvals", "approvals/" + id, "sessions", "sessions/" + session + "?agent=main", "terminals", "terminals/" + terminal + "?agent=main", "policy", "keys", "nodes", "sandboxes", "events", "config", "approvals/" + strings.ReplaceAll(payloads[1], "/", "%2F"), "sessions/x?agent=" + payloads[1]} {
+	p.owner("sandboxes/boxed")
+	p.sees(payloads[1])
+	p.visit("nodes")
+	p.sees("Asks to be a node: ")
+	for _, path := range []string{"", "sandboxes/boxed", "approvals", "approvals/" + id, "sessions", "sessions/" + session + "?agent=main", "terminals", "terminals/" + terminal + "?agent=main", "policy", "keys", "nodes", "sandboxes", "events", "config", "approvals/" + strings.ReplaceAll(payloads[1], "/", "%2F"), "sessions/x?agent=" + payloads[1]} {
 		p.open(strings.ReplaceAll(path, " ", "%20"))
 		p.has("main header.page")
 		p.wait("!document.querySelector('main .empty[role=status]')")
@@ -157,4 +166,8 @@ func TestStoredScripts(t *testing.T) {
 	p.fill("input[aria-label=Command]", payloads[1]+"; "+payloads[0])
 	p.has(".report")
 	p.fine()
+	g.post("asks", "/v1/approvals/"+id, `{"decision":"deny"}`)
+	p.visit("nodes")
+	p.click("Reject")
+	p.lacks("Asks to be a node")
 }

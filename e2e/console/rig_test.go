@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -124,8 +125,13 @@ func launch(t testing.TB, dir string, flags ...string) *gateway {
 	return g
 }
 
+// env are the variables of a gateway: not those of who tests, of which some are noted on pages.
 func (g *gateway) env() []string {
-	return append(os.Environ(), "CORRAL_STATE_DIR="+filepath.Join(g.dir, "state"), "CORRAL_CONFIG="+filepath.Join(g.dir, "corral.json5"), "XDG_CONFIG_HOME="+g.dir, "CORRAL_URL=", "CORRAL_CONTEXT=",
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return !slices.Contains([]string{"PATH", "DOCKER_HOST", "CONTAINERD_ADDRESS", "TMPDIR", "LANG"}, name)
+	})
+	return append(env, "CORRAL_STATE_DIR="+filepath.Join(g.dir, "state"), "CORRAL_CONFIG="+filepath.Join(g.dir, "corral.json5"), "XDG_CONFIG_HOME="+g.dir, "CORRAL_URL=", "CORRAL_CONTEXT=",
 		"SHELL=/bin/sh", "HOME="+g.dir) // not the profile of who tests, which may take its time
 }
 
@@ -352,7 +358,7 @@ func (g *gateway) newTab(ctx context.Context, cancel context.CancelFunc) *tab {
 			return err
 		}
 		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
-			addEventListener('securitypolicyviolation', (e) => console.error('CSP ' + e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sourceFile + ':' + e.lineNumber));
+			addEventListener('securitypolicyviolation', (e) => console.error('CSP ' + e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sourceFile + ':' + e.lineNumber + ':' + e.columnNumber));
 			window.ran = (what) => console.error('RAN ' + what);
 			window.alert = () => console.error('RAN alert');`})
 		return err
@@ -526,15 +532,22 @@ func (p *tab) signIn(secret, path string) {
 	p.has("nav")
 }
 
-// owner signs in by a link, and opens a path.
+// owner signs in by a link as corral console has it, which opens a path.
 func (p *tab) owner(path string) {
 	p.t.Helper()
-	p.do(chromedp.Navigate(p.g.corral("console")))
-	p.has("nav")
-	if path != "" {
-		p.open(path)
-		p.has("nav")
+	link, err := p.g.c.ConsoleLink(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
 	}
+	_, secret, _ := strings.Cut(link.URL, "#")
+	p.open(path + "#" + secret)
+	p.has("nav")
+}
+
+// visit goes to a path within the page that is loaded.
+func (p *tab) visit(path string) {
+	p.t.Helper()
+	js[bool](p, `(() => { history.pushState(null, '', '/console/' + %s); dispatchEvent(new PopStateEvent('popstate')); return true })()`, quoted(path))
 }
 
 func (p *tab) shot(file string) {

@@ -133,6 +133,29 @@ func TestPruneSandboxes(t *testing.T) {
 	}
 }
 
+// What the set-up command wrote is there, and how full the pool is.
+func TestSandboxSetupAndPool(t *testing.T) {
+	g := common.get(t)
+	g.configure(`{
+		sandbox: {pool: {size: 1}},
+		tools: {exec: {host: "gateway", security: "full", ask: "off"}},
+		agents: {list: [{id: "made", sandbox: {setupCommand: "echo prepared it"}, tools: {exec: {host: "sandbox"}}}]},
+	}`)
+	t.Cleanup(func() {
+		if err := g.c.RemoveSandbox(context.Background(), "made"); err != nil {
+			t.Error(err)
+		}
+	})
+	g.session("made", `{"command":"sleep 1000"}`)
+	p := g.browser()
+	p.owner("sandboxes")
+	p.sees("Pool for agents:")
+	p.click("made")
+	p.wait("document.querySelector('details summary')?.innerText.includes('Set-up')")
+	js[bool](p, "document.querySelector('details summary').click() || true")
+	p.sees("prepared it")
+}
+
 func TestSandboxCharts(t *testing.T) {
 	g := common.get(t)
 	p := g.browser()

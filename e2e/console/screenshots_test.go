@@ -75,48 +75,51 @@ func TestScreens(t *testing.T) {
 		{"session", "sessions/" + coloured + "?agent=main", "document.querySelector('.line .fg-7')"},
 		{"terminals", "terminals", "document.querySelector('tbody tr')"},
 		{"terminal", "terminals/" + terminal + "?agent=main", "document.querySelector('.screen[data-state=on]')"},
-		{"sandboxes", "sandboxes", "document.querySelector('tbody tr')"},
-		{"sandbox", "sandboxes/boxed", "document.querySelector('.meter') && document.body.innerText.includes('README.md')"},
 		{"nodes", "nodes", "document.querySelector('.card') && document.querySelector('tbody select')"},
 		{"node", "nodes/builder", "document.querySelector('.meter')"},
 		{"policy", "policy", "document.querySelector('section + section')"},
 		{"events", "events", "document.querySelector('.session')"},
 		{"config", "config", "document.querySelector('tbody tr .help')?.innerText"},
 		{"keys", "keys", "document.querySelector('tbody tr')"},
-		{"overview", "", "document.querySelectorAll('.plot canvas').length === 3"}, // by now there are values
+		{"sandboxes", "sandboxes", "document.querySelector('tbody tr')"},
+		{"sandbox", "sandboxes/boxed", "document.querySelector('.meter') && document.body.innerText.includes('README.md')"},
+		{"overview", "", "document.querySelector('.findings') && document.querySelectorAll('.plot canvas').length === 3"}, // by now there are values
 	}
-	for _, width := range []int64{1280, 390} {
-		p.do(chromedp.EmulateViewport(width, map[int64]int64{1280: 800, 390: 844}[width]))
-		for _, s := range screens {
-			for _, theme := range []string{"light", "dark"} {
-				p.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-					_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
-					return err
-				}))
-				if theme == "light" || s.name == "terminal" { // a terminal has the colours of when it was opened
-					p.open(s.path)
-					p.has("main header.page")
-					p.wait("%s", s.wait)
-					if s.name == "policy" {
-						p.fill("input[aria-label=Command]", "git push --force origin main | tee log")
-						p.has(".report")
-					}
+	for _, s := range screens {
+		for i, look := range []struct {
+			name, theme   string
+			width, height int64
+		}{{"wide", "light", 1280, 800}, {"dark", "dark", 1280, 800}, {"phone-dark", "dark", 390, 844}, {"phone", "light", 390, 844}} {
+			p.do(chromedp.EmulateViewport(look.width, look.height), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+				_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+				return err
+			}))
+			if i == 0 || s.name == "terminal" { // a terminal has the colours of when it was opened
+				p.open(s.path)
+				p.has("main header.page")
+				p.wait("%s", s.wait)
+				if s.name == "policy" {
+					p.fill("input[aria-label=Command]", "git push --force origin main | tee log")
+					p.has(".report")
 				}
-				if s.name == "terminal" {
-					p.still()
-				}
-				name := map[string]string{"1280 light": "wide", "1280 dark": "dark", "390 light": "phone", "390 dark": "phone-dark"}[fmt.Sprint(width, " ", theme)]
-				if over := js[string](p, `(() => {
-					const wide = document.documentElement.scrollWidth > innerWidth ? 'the page is ' + document.documentElement.scrollWidth + ' wide; ' : '';
-					const out = [...document.querySelectorAll('main *')].filter((e) => e.getClientRects().length && !e.closest('.scroll, .rows, pre, .screen, .hide, .plot') && e.getBoundingClientRect().right > innerWidth + 1);
-					return wide + out.slice(0, 3).map((e) => e.outerHTML.slice(0, 150)).join('\n');
-				})()`); over != "" {
-					t.Errorf("%s at %s: %s", s.name, name, over)
-				}
-				p.picture(s.name + "-" + name)
-				if width == 1280 && os.Getenv("CORRAL_SCREENSHOTS") == "" { // what axe looks at is the same on a narrow page
-					p.accessible(s.name + " at " + name)
-				}
+			}
+			if s.name == "terminal" {
+				p.still()
+			}
+			if over := js[string](p, `(() => {
+				const wide = document.documentElement.scrollWidth > innerWidth ? 'the page is ' + document.documentElement.scrollWidth + ' wide; ' : '';
+				const out = [...document.querySelectorAll('main *')].filter((e) => e.getClientRects().length && !e.closest('.scroll, .rows, pre, .screen, .hide, .plot, .tabs') && e.getBoundingClientRect().right > innerWidth + 1);
+				return wide + out.slice(0, 3).map((e) => e.outerHTML.slice(0, 150)).join('\n');
+			})()`); over != "" {
+				t.Errorf("%s at %s: %s", s.name, look.name, over)
+			}
+			p.picture(s.name + "-" + look.name)
+			switch { // what axe looks at is the same on a narrow page, and all but colours in the dark
+			case os.Getenv("CORRAL_SCREENSHOTS") != "" || look.width < 1280:
+			case look.theme == "dark":
+				p.accessible(s.name+" in the dark", "color-contrast")
+			default:
+				p.accessible(s.name)
 			}
 		}
 	}
@@ -157,7 +160,7 @@ func TestEmptyScreens(t *testing.T) {
 	p := g.browser()
 	p.owner("")
 	for _, path := range []string{"", "approvals", "sessions", "terminals", "sandboxes", "nodes", "keys"} {
-		p.open(path)
+		p.visit(path)
 		p.has(".empty:not([role=status])")
 		p.picture("empty-" + path)
 		p.accessible("empty " + path)
@@ -184,16 +187,20 @@ var axe = sync.OnceValues(func() (string, error) {
 	return string(data), err
 })
 
-// accessible checks a page with axe.
-func (p *tab) accessible(what string) {
+// accessible checks a page with axe, by all rules or by some.
+func (p *tab) accessible(what string, rules ...string) {
 	p.t.Helper()
-	for _, f := range p.violations() {
+	for _, f := range p.violations(rules...) {
 		p.t.Errorf("%s: %s", what, f)
 	}
 }
 
-func (p *tab) violations() []string {
+func (p *tab) violations(rules ...string) []string {
 	p.t.Helper()
+	only := ""
+	if len(rules) > 0 {
+		only = ", runOnly: " + quoted(strings.Join(rules, " ")) + ".split(' ')"
+	}
 	source, err := axe()
 	if err != nil {
 		p.t.Fatal(err)
@@ -205,7 +212,7 @@ func (p *tab) violations() []string {
 		}))
 	}
 	// What xterm draws is a picture of a terminal; its own mode for screen readers is another.
-	return js[[]string](p, `axe.run({exclude: ['.xterm']}, {resultTypes: ['violations']}).then((r) => r.violations.map((v) => v.id + ': ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + n.failureSummary).join(' | ')))`)
+	return js[[]string](p, `axe.run({exclude: ['.xterm']}, {resultTypes: ['violations']%s}).then((r) => r.violations.map((v) => v.id + ': ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + n.failureSummary).join(' | ')))`, only)
 }
 
 // picture keeps a picture of the page, if a directory is given for them.
@@ -219,6 +226,8 @@ func (p *tab) picture(name string) {
 		p.t.Fatal(err)
 	}
 	file := filepath.Join(dir, name+".png")
+	p.wait("document.getAnimations().length === 0")
+	js[float64](p, "new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))")
 	p.shot(file)
 	if err := shrink(file); err != nil {
 		p.t.Error(err)
@@ -235,24 +244,29 @@ func shrink(file string) error {
 	if err != nil {
 		return err
 	}
-	count := map[color.RGBA]int{}
 	b := from.Bounds()
-	at := func(x, y int) color.RGBA {
-		c := color.RGBAModel.Convert(from.At(x, y)).(color.RGBA)
-		few := func(v uint8) uint8 { return v&^7 | v>>5 }
-		return color.RGBA{few(c.R), few(c.G), few(c.B), 255}
-	}
+	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(from.At(x, y)).(color.RGBA) }
+	count := map[color.RGBA]int{}
 	for y := b.Min.Y; y < b.Max.Y; y++ {
 		for x := b.Min.X; x < b.Max.X; x++ {
 			count[at(x, y)]++
 		}
 	}
-	colors := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int {
-		return cmp.Or(count[b]-count[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
+	// Of colours that are nearly the same, the most frequent stands for all.
+	all, best := map[color.RGBA]int{}, map[color.RGBA]color.RGBA{}
+	for c, n := range count {
+		near := color.RGBA{c.R &^ 7, c.G &^ 7, c.B &^ 7, 255}
+		all[near] += n
+		if old, ok := best[near]; !ok || n > count[old] || n == count[old] && c.R < old.R {
+			best[near] = c
+		}
+	}
+	colors := slices.SortedFunc(maps.Keys(all), func(a, b color.RGBA) int {
+		return cmp.Or(all[b]-all[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
 	})
 	var palette color.Palette
 	for _, c := range colors[:min(len(colors), 256)] {
-		palette = append(palette, c)
+		palette = append(palette, best[c])
 	}
 	to, nearest := image.NewPaletted(b, palette), map[color.RGBA]uint8{}
 	for y := b.Min.Y; y < b.Max.Y; y++ {

@@ -37,7 +37,7 @@ func TestSignInByKey(t *testing.T) {
 }
 
 func TestSignInByLink(t *testing.T) {
-	g := start(t)
+	g := common.get(t)
 	p := g.browser()
 	link := g.corral("console")
 	p.do(chromedp.Navigate(link))
@@ -100,12 +100,12 @@ func TestRoles(t *testing.T) {
 			if got != screens {
 				t.Errorf("the screens are %q, want %q", got, screens)
 			}
-			p.open("sessions")
+			p.visit("sessions")
 			p.sees("There are no sessions.")
 			if got, want := p.offers("Start"), strings.Contains(screens, "Terminals"); got != want {
 				t.Errorf("it offers to start commands: %v", got)
 			}
-			p.open("keys")
+			p.visit("keys")
 			if role == "admin" {
 				p.sees("New key")
 			} else {

@@ -11,14 +11,17 @@ import (
 )
 
 // A configuration is the file that a gateway goes by, as the API has it.
-type configuration struct{ live *config.Live }
+type configuration struct {
+	live  *config.Live
+	flags []api.ConfigFlag
+}
 
 var _ gateway.Configuration = configuration{}
 
 // Show implements gateway.Configuration.
 func (k configuration) Show(agent string, keys []string) (api.Configuration, error) {
 	c := k.live.Config()
-	shown := api.Configuration{File: c.File, Version: c.Version(), Agent: agent, Agents: append([]string{}, c.Agents()...)}
+	shown := api.Configuration{File: c.File, Version: c.Version(), Agent: agent, Agents: append([]string{}, c.Agents()...), Flags: k.flags}
 	if c.Err != nil {
 		shown.Error = c.Err.Error()
 	}

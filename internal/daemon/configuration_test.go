@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
@@ -21,10 +22,27 @@ func TestConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := configuration{live}
+	limit := 90 * time.Second
+	o := &GatewayOptions{Options: Options{Settings: Settings{Mode: ModeRequired, Image: "debian", Memory: -1, CPUs: 0.5, User: "1:1"}, Given: func(flag string) bool { return flag != "user" && flag != "workspace" }}, Timeout: &limit, Nodes: ":7422"}
+	k := configuration{live, o.configFlags()}
 	shown, err := k.Show("a", nil)
 	if err != nil || shown.File != file || len(shown.Agents) != 1 || shown.Version == "" {
 		t.Errorf("%+v", shown)
+	}
+	flags := map[string]string{}
+	for _, f := range shown.Flags {
+		flags[f.Key] = f.Flag + " " + string(f.Value)
+		if _, err := k.Show("", []string{f.Key}); err != nil {
+			t.Errorf("%s is no key: %v", f.Key, err)
+		}
+	}
+	for key, want := range map[string]string{
+		"sandbox.mode": `--sandbox "all"`, "sandbox.required": "--sandbox true", "sandbox.image": `--image "debian"`, "sandbox.memory": `--memory "unlimited"`,
+		"sandbox.cpus": "--cpus 0.5", "sandbox.user": "", "workspace": "", "tools.exec.timeout": "--timeout 90", "nodes.listen": `--nodes ":7422"`, "gateway.listen": "",
+	} {
+		if flags[key] != want {
+			t.Errorf("%s is given by %q, want %q", key, flags[key], want)
+		}
 	}
 	if _, err := k.Show("", []string{"agent"}); !errors.Is(err, corral.ErrInvalid) {
 		t.Errorf("of a key that there is not: %v", err)
