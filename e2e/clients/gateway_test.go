@@ -142,6 +142,13 @@ func (g *gateway) client(o client.Options) *client.Client {
 // byTCP is a client with a key, or with the token.
 func (g *gateway) byTCP(scheme string, o client.Options) *client.Client {
 	g.t.Helper()
+	o.URL = scheme + "://" + g.address()
+	return g.client(o)
+}
+
+// address is where it listens on TCP.
+func (g *gateway) address() string {
+	g.t.Helper()
 	data, err := os.ReadFile(filepath.Join(g.state, "gateway.json"))
 	if err != nil {
 		g.t.Fatal(err)
@@ -152,8 +159,7 @@ func (g *gateway) byTCP(scheme string, o client.Options) *client.Client {
 	if err := json.Unmarshal(data, &record); err != nil || len(record.Listen) == 0 {
 		g.t.Fatalf("%s: %v", data, err)
 	}
-	o.URL = scheme + "://" + record.Listen[len(record.Listen)-1]
-	return g.client(o)
+	return record.Listen[len(record.Listen)-1]
 }
 
 func (g *gateway) token() string {
