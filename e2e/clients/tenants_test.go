@@ -182,7 +182,7 @@ type tenantLoad struct {
 	nth  atomic.Int64 // of the turns
 	most atomic.Int64 // sessions of red at a time
 
-	ids  map[string]string // a session of each tenant
+	ids map[string]string // a session of each tenant
 
 	mu    sync.Mutex
 	times []taken
