@@ -51,7 +51,7 @@ const inBrowser = `(async (url, key, agent) => {
     const ends = new AbortController();
     setTimeout(() => ends.abort(new Error("enough")), 50);
     await fails("an abort", Error, () => sleep.wait({ signal: ends.signal }));
-    is("a command after an abort", (await sleep.status()).state, "running");
+    is("a command after an abort", (await sleep.status()).status, "running");
     await sleep.kill();
     is("kill", (await sleep.result()).exitCode, null);
 
