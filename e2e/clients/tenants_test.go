@@ -213,6 +213,9 @@ func (l *tenantLoad) turns(ctx context.Context) {
 // other is the other tenant.
 var other = map[string]string{"red": "blue", "blue": "red"}
 
+// agentOf is how an answer names an agent of a tenant. An ID may have any word in it.
+func agentOf(tenant string) string { return `"agent":"` + tenant + "-" }
+
 // start starts a command of a key's own agent.
 func (l *tenantLoad) start(k *tenantKey, text string) (id string, err error) {
 	status, answer, err := k.ask(l.t.Context(), "POST", k.name, "/v1/sessions", fmt.Sprintf(`{"command":%q}`, text))
@@ -297,7 +300,7 @@ func (l *tenantLoad) look(k *tenantKey) {
 	other := other[k.tenant]
 	sees := func(path string, want ...int) {
 		status, answer, err := k.ask(l.t.Context(), "GET", k.name, path, "")
-		if err != nil || !slices.Contains(append(want, http.StatusTooManyRequests), status) || status == http.StatusOK && strings.Contains(answer, other) {
+		if err != nil || !slices.Contains(append(want, http.StatusTooManyRequests), status) || status == http.StatusOK && strings.Contains(answer, agentOf(other)) {
 			l.t.Errorf("%s: %s: %d %.300s, %v", k.name, path, status, answer, err)
 		}
 	}
@@ -325,7 +328,7 @@ func (l *tenantLoad) listen(ctx context.Context, k *tenantKey) {
 	k.count[served].Add(1)
 	heard := 0
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); heard++ {
-		if strings.Contains(lines.Text(), other[k.tenant]+"-") {
+		if strings.Contains(lines.Text(), agentOf(other[k.tenant])) {
 			l.t.Errorf("%s hears %s", k.name, lines.Text())
 		}
 	}
