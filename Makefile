@@ -10,6 +10,7 @@ MAKEFLAGS     += --no-builtin-rules --no-print-directory
 GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 60s
+SOAK     ?= 10m
 # COMMANDS is how many shell commands make fuzz generates and runs.
 COMMANDS ?= 100000
 # PACKAGES are those that make mutate tests.
@@ -207,6 +208,10 @@ e2e: setup-test build ## Run the end-to-end tests as well, with an engine
 chaos: setup-test ## Kill gateways under load, break what is under them and cut them off from nodes: 120 kills, 60 sessions at a time, a minute (make test does less; sets the clock)
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_CHAOS_KILLS=120 CORRAL_CHAOS_SESSIONS=60 CORRAL_CHAOS_CUT=60 \
 		$(GO) test -tags e2e,chaos -count=1 -timeout 30m -v $(TESTFLAGS) ./e2e/chaos
+
+.PHONY: soak
+soak: setup-test ## Four keys of two tenants for SOAK (10m), one of which asks for more than it may (make test does some seconds)
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_SOAK=$(SOAK) $(GO) test -tags e2e -count=1 -timeout 0 -v -run TestTenants $(TESTFLAGS) ./e2e/clients
 
 .PHONY: cycles
 cycles: setup-test ## Make, use and kill sandboxes a thousand times, and look for anything that is left (make test does it 20 times)

@@ -37,6 +37,11 @@ const AttachProtocol = "corral.attach.v1"
 // bytes of the TCP connection, and its end in each direction.
 const TunnelProtocol = "tcp"
 
+// HandOverProtocol is the same over the Unix socket, for a client that has a connection to
+// join with the port: it sends that connection itself (a byte with SCM_RIGHTS), and the
+// gateway moves the bytes with nobody between. Either side ends it by closing the socket.
+const HandOverProtocol = "tcp-handover"
+
 // Names of files in the state directory.
 const (
 	SocketFile = "gateway.sock"

@@ -112,6 +112,7 @@ type decoder[E any] func(kind string, data []byte) (e E, after int64, err error)
 func readEvents[E any](body io.Reader, after int64, decode decoder[E], use func(E) bool) (int64, error) {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(make([]byte, 0, 4096), maxEvent)
+	lines.Split(wholeLines)
 	// What is known of an event before its end, which is an empty line: one that was cut is
 	// asked for again.
 	var kind string
@@ -138,6 +139,9 @@ func readEvents[E any](body io.Reader, after int64, decode decoder[E], use func(
 			after, kind = id, ""
 		case field == "" && value == "":
 			e, next, err := decode(kind, data)
+			if err == nil && next < 0 {
+				err = fmt.Errorf("%w: events are said to go on after %d", api.ErrInternal, next)
+			}
 			if err != nil {
 				return after, err
 			}
@@ -156,6 +160,14 @@ func readEvents[E any](body io.Reader, after int64, decode decoder[E], use func(
 		return after, errCut
 	}
 	return after, nil
+}
+
+// wholeLines splits a stream into lines. What comes after the last end of a line was cut.
+func wholeLines(data []byte, atEOF bool) (advance int, line []byte, err error) {
+	if advance, line, err = bufio.ScanLines(data, false); atEOF && advance == 0 {
+		advance = len(data)
+	}
+	return advance, line, err
 }
 
 func event(kind string, data []byte) (e session.Event, after int64, err error) {

@@ -108,7 +108,8 @@ if ((${#missing[@]} > 0)); then
 fi
 
 if [[ $1 == test ]]; then
-	"${BASH_SOURCE[0]%/*}/mcp/install.sh" >/dev/null
+	"${BASH_SOURCE[0]%/*}/npm.sh" mcp >/dev/null
+	"${BASH_SOURCE[0]%/*}/npm.sh" clients >/dev/null
 	if [[ ! -d ${BASH_SOURCE[0]%/*}/console/node_modules ]]; then
 		npm --prefix "${BASH_SOURCE[0]%/*}/console" ci --silent --no-audit --no-fund --ignore-scripts
 	fi

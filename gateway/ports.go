@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -149,9 +150,18 @@ func (c *portConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// tunnelPort makes the client's connection one to the port.
+// tunnelPort makes the client's connection one to the port, or the connection that the
+// client hands over.
 func (s *Server) tunnelPort(w http.ResponseWriter, r *http.Request, conn *portConn) error {
-	if !strings.EqualFold(r.Header.Get("Upgrade"), api.TunnelProtocol) || !hasToken(r.Header.Values("Connection"), "upgrade") {
+	protocol := ""
+	switch offered := r.Header.Values("Upgrade"); {
+	case !hasToken(r.Header.Values("Connection"), "upgrade"):
+	case overUnix(r) && hasToken(offered, api.HandOverProtocol):
+		protocol = api.HandOverProtocol
+	case hasToken(offered, api.TunnelProtocol):
+		protocol = api.TunnelProtocol
+	}
+	if protocol == "" {
 		return corral.Errorf(corral.ErrInvalid, "for HTTP add a / after the port; for the port itself send Connection: Upgrade and Upgrade: "+api.TunnelProtocol, "the request is none for a tunnel")
 	}
 	id := w.Header().Get(api.HeaderRequestID)
@@ -164,9 +174,13 @@ func (s *Server) tunnelPort(w http.ResponseWriter, r *http.Request, conn *portCo
 		return errors.Join(corral.Errorf(api.ErrInternal, "", "the client's connection cannot be half-closed"), raw.Close())
 	}
 	defer client.Close()
-	const head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + api.TunnelProtocol + "\r\n" + api.HeaderRequestID + ": "
+	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + protocol + "\r\n" + api.HeaderRequestID + ": "
 	if _, err := client.Write([]byte(head + id + "\r\n\r\n")); err != nil {
 		return err
+	}
+	port := tunnel.End{Conn: conn.Conn, Moved: count(conn.out)}
+	if over, ok := raw.(*net.UnixConn); ok && protocol == api.HandOverProtocol {
+		return joinHandedOver(r.Context(), over, tunnel.End{Moved: count(conn.in)}, port)
 	}
 	// What was read already; the rest is read past net/http, which would take the end of
 	// it for the client's.
@@ -174,7 +188,36 @@ func (s *Server) tunnelPort(w http.ResponseWriter, r *http.Request, conn *portCo
 	if err != nil {
 		return err
 	}
-	return tunnel.Join(r.Context(), tunnel.End{Conn: client, Early: early, Moved: count(conn.in)}, tunnel.End{Conn: conn.Conn, Moved: count(conn.out)})
+	return tunnel.Join(r.Context(), tunnel.End{Conn: client, Early: early, Moved: count(conn.in)}, port)
+}
+
+// handOverLimit bounds how long a client takes to hand its connection over.
+const handOverLimit = 10 * time.Second
+
+// joinHandedOver joins the connection that comes over the client's own, and ends it when
+// the client closes that.
+func joinHandedOver(ctx context.Context, over *net.UnixConn, client, port tunnel.End) error {
+	if err := over.SetReadDeadline(time.Now().Add(handOverLimit)); err != nil {
+		return err
+	}
+	var err error
+	if client.Conn, err = tunnel.Receive(over); err != nil {
+		return corral.Errorf(corral.ErrInvalid, "send one byte, and with it the connection (SCM_RIGHTS)", "no connection was handed over: %w", err)
+	}
+	if err := over.SetReadDeadline(time.Time{}); err != nil {
+		return errors.Join(err, client.Close())
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, _ = over.Read(make([]byte, 1)) // nothing more is to come but its end
+		cancel(errGone)
+	})
+	err = tunnel.Join(ctx, client, port)
+	_ = over.Close() // the client sees by it that this is the end
+	wg.Wait()
+	return err
 }
 
 func count(to prometheus.Counter) func(int64) {

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/test/sumserver"
+	"github.com/corral-exec/corral/internal/tunnel"
 )
 
 // portRig is a gateway with one sandbox, "box" of the agent "me", in which ports are
@@ -276,15 +278,20 @@ func TestPortsNoHTTP(t *testing.T) {
 // upgraded opens a tunnel by hand.
 func upgraded(t *testing.T, g *rig, port int) (*net.UnixConn, *bufio.Reader) {
 	t.Helper()
+	return upgradedTo(t, g, port, "TCP", "early ")
+}
+
+func upgradedTo(t *testing.T, g *rig, port int, protocol, early string) (*net.UnixConn, *bufio.Reader) {
+	t.Helper()
 	conn, err := net.Dial("unix", g.socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	fmt.Fprintf(conn, "GET /v1/sandboxes/box/ports/%d HTTP/1.1\r\nHost: localhost\r\nCorral-Agent: me\r\nConnection: keep-alive, Upgrade\r\nUpgrade: TCP\r\n\r\nearly ", port)
+	fmt.Fprintf(conn, "GET /v1/sandboxes/box/ports/%d HTTP/1.1\r\nHost: localhost\r\nCorral-Agent: me\r\nConnection: keep-alive, Upgrade\r\nUpgrade: %s\r\n\r\n%s", port, protocol, early)
 	r := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(r, nil)
-	if err != nil || resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "tcp" || resp.Header.Get(api.HeaderRequestID) == "" {
+	if err != nil || resp.StatusCode != 101 || !strings.HasPrefix(strings.ToLower(protocol), resp.Header.Get("Upgrade")) || resp.Header.Get(api.HeaderRequestID) == "" {
 		t.Fatalf("%+v, %v", resp, err)
 	}
 	return conn.(*net.UnixConn), r
@@ -304,6 +311,81 @@ func TestTunnel(t *testing.T) {
 	if got, err := io.ReadAll(r); err != nil || string(got) != hex.EncodeToString(sum.Sum(nil)) {
 		t.Errorf("%s, %v; want %x\n%s", got, err, sum.Sum(nil), g.log)
 	}
+}
+
+// A connection that is handed over is joined with the port, until the client lets go of it.
+func TestTunnelHandOver(t *testing.T) {
+	g, _ := portRig(t, nil)
+	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer echo.Close()
+	go func() {
+		for conn, err := echo.Accept(); err == nil; conn, err = echo.Accept() {
+			go func() { _, _ = io.Copy(conn, conn); conn.Close() }()
+		}
+	}()
+	over := func() *net.UnixConn {
+		conn, _ := upgradedTo(t, g, echo.Addr().(*net.TCPAddr).Port, "tcp-handover, tcp", "")
+		return conn
+	}
+	handed := func(to *net.UnixConn) net.Conn {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		near, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { near.Close() })
+		far, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer far.Close()
+		if err := tunnel.HandOver(to, far.(*net.TCPConn)); err != nil {
+			t.Fatal(err)
+		}
+		_ = near.SetDeadline(time.Now().Add(10 * time.Second))
+		return near
+	}
+	hello := func(conn net.Conn) {
+		t.Helper()
+		got := make([]byte, 5)
+		if _, err := io.WriteString(conn, "hello"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, got); err != nil || string(got) != "hello" {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	closed := func(conn net.Conn) {
+		t.Helper()
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if n, err := conn.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("it stays open: %d, %v", n, err)
+		}
+	}
+
+	control := over()
+	conn := handed(control)
+	hello(conn)
+	_ = conn.(*net.TCPConn).CloseWrite()
+	closed(conn)
+	closed(control)
+
+	control = over()
+	conn = handed(control)
+	hello(conn)
+	control.Close()
+	closed(conn)
+
+	control = over()
+	_, _ = control.Write([]byte("no connection"))
+	closed(control)
 }
 
 // A tunnel counts as a client that stays, and ends with the gateway.

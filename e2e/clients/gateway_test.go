@@ -46,7 +46,7 @@ func (g *gateway) start() {
 	g.t.Helper()
 	args := []string{"gateway", "--state-dir", g.state, "--sandbox", "off", "--workspace", g.work, "--listen", "127.0.0.1:0"}
 	g.cmd = exec.Command(g.program, append(args, g.flags...)...)
-	g.cmd.Env = append(os.Environ(), "HOME="+filepath.Dir(g.state))
+	g.cmd.Env = append(os.Environ(), "HOME="+filepath.Dir(g.state), "SHELL=/bin/sh") // not the profile of who tests, which may take its time
 	log, err := os.OpenFile(filepath.Join(filepath.Dir(g.state), "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		g.t.Fatal(err)
@@ -142,6 +142,13 @@ func (g *gateway) client(o client.Options) *client.Client {
 // byTCP is a client with a key, or with the token.
 func (g *gateway) byTCP(scheme string, o client.Options) *client.Client {
 	g.t.Helper()
+	o.URL = scheme + "://" + g.address()
+	return g.client(o)
+}
+
+// address is where it listens on TCP.
+func (g *gateway) address() string {
+	g.t.Helper()
 	data, err := os.ReadFile(filepath.Join(g.state, "gateway.json"))
 	if err != nil {
 		g.t.Fatal(err)
@@ -152,8 +159,7 @@ func (g *gateway) byTCP(scheme string, o client.Options) *client.Client {
 	if err := json.Unmarshal(data, &record); err != nil || len(record.Listen) == 0 {
 		g.t.Fatalf("%s: %v", data, err)
 	}
-	o.URL = scheme + "://" + record.Listen[len(record.Listen)-1]
-	return g.client(o)
+	return record.Listen[len(record.Listen)-1]
 }
 
 func (g *gateway) token() string {

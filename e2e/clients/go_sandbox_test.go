@@ -7,12 +7,15 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -99,5 +102,79 @@ func testPort(t *testing.T, p *place) {
 	is(t, err, corral.ErrNotFound)
 	if _, err := server.(*client.Process).Kill(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A gateway's kill -9 ends the connections to ports, also one that was handed to it, and
+// nothing else: what listens goes on, and the same program leads there again.
+func testPortsKilled(t *testing.T, p *place) {
+	c := p.boxed.client(client.Options{})
+	server := begin(t, c, corral.Command{Shell: "exec busybox nc -ll -p 8090 -e busybox cat"})
+	defer func() {
+		if _, err := server.(*client.Process).Kill(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	forward := exec.Command(p.program, "sandbox", "forward", "--state-dir", p.boxed.state, "--json", "main", "8090:0")
+	out, err := forward.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := forward.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = forward.Process.Kill()
+		_ = forward.Wait() // it was killed
+	}()
+	var leads struct{ Address string }
+	if err := json.NewDecoder(out).Decode(&leads); err != nil {
+		t.Fatal(err)
+	}
+	dials := map[string]func() (net.Conn, error){
+		"dial":    func() (net.Conn, error) { return c.DialPort(t.Context(), "main", 8090) },
+		"forward": func() (net.Conn, error) { return net.Dial("tcp", leads.Address) },
+	}
+	open := map[string]net.Conn{}
+	echo := func(name string) error {
+		conn, err := dials[name]()
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { conn.Close() })
+		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			return err
+		}
+		got := make([]byte, 5)
+		if _, err := io.WriteString(conn, "hello"); err != nil {
+			return err
+		}
+		_, err = io.ReadFull(conn, got)
+		open[name] = conn
+		return err
+	}
+	answers := func() {
+		t.Helper()
+		for name := range dials {
+			err := echo(name)
+			for end := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(end); err = echo(name) {
+				time.Sleep(50 * time.Millisecond)
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	answers()
+	p.boxed.kill()
+	for name, conn := range open {
+		if n, err := conn.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection is still there: %d, %v", name, n, err)
+		}
+	}
+	p.boxed.start()
+	answers()
+	if st, err := server.(*client.Process).Status(t.Context()); err != nil || st.Ended() {
+		t.Errorf("what listens: %+v, %v", st, err)
 	}
 }

@@ -80,6 +80,7 @@ func TestGo(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) { s.run(t, p) })
 	}
+	t.Run("ports, and kill -9", func(t *testing.T) { testPortsKilled(t, p) })
 }
 
 func begin(t *testing.T, c *client.Client, cmd corral.Command) corral.Process {

@@ -50,6 +50,17 @@ func TestTypeScript(t *testing.T) {
 	out := run(t, user, env, "node", append([]string{"--test", "--test-reporter=tap"}, tests...)...)
 	t.Log(out)
 	passed(t, out, func(name string) string { return `(?m)^ *ok \d+ - scenario ` + name + `$` })
+
+	t.Run("browser", func(t *testing.T) {
+		testBrowser(t, program, filepath.Join(user, "node_modules", "@corral-exec", "client", "dist"))
+	})
+	t.Run("deno", func(t *testing.T) {
+		deno := filepath.Join(run(t, "", nil, "../npm.sh", "clients"), ".bin", "deno")
+		env := append(env, "NO_COLOR=1", "DENO_DIR="+filepath.Join(dir, "deno"), "SHELL=/bin/sh")
+		out := run(t, user, env, deno, "test", "--allow-all", "--no-check", "--cached-only", "test/scenarios.test.mjs", "test/cut.test.mjs")
+		t.Log(out)
+		passed(t, out, func(name string) string { return `(?m)^ *scenario ` + name + ` \.\.\..* ok \(` })
+	})
 }
 
 var example = regexp.MustCompile("(?ms)^```ts\n(.*?)^```$")

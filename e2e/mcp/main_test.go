@@ -103,7 +103,7 @@ func serveHTTP(t *testing.T, wrap wrapper) string {
 // returns what it printed.
 func run(t *testing.T, program string, args ...string) (stdout string, err error) {
 	t.Helper()
-	install := exec.Command("./install.sh")
+	install := exec.Command("../npm.sh", "mcp")
 	install.Stderr = os.Stderr
 	modules, err := install.Output()
 	if err != nil {

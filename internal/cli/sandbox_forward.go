@@ -9,13 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
-	"github.com/corral-exec/corral/internal/tunnel"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -38,7 +36,7 @@ is the gateway that connects, so one has to run.`,
 			if err != nil {
 				return err
 			}
-			return a.forward(cmd.Context(), agent, list, func(ctx context.Context, c *client.Client) (*client.Client, portDial, error) {
+			return a.forward(cmd.Context(), agent, list, func(ctx context.Context, c *client.Client) (*client.Client, portJoin, error) {
 				s, err := c.Sandbox(ctx, args[0])
 				if err != nil {
 					return nil, nil, err
@@ -48,7 +46,9 @@ is the gateway that connects, so one has to run.`,
 						return nil, nil, err
 					}
 				}
-				return c, func(ctx context.Context, port int) (*client.PortConn, error) { return c.DialPort(ctx, args[0], port) }, nil
+				return c, func(ctx context.Context, conn *net.TCPConn, port int) error {
+					return c.JoinPort(ctx, conn, args[0], port)
+				}, nil
 			})
 		},
 	}
@@ -74,8 +74,10 @@ LOCAL and the output are those of corral sandbox forward.`,
 			if err != nil {
 				return err
 			}
-			return a.forward(cmd.Context(), agent, list, func(_ context.Context, c *client.Client) (*client.Client, portDial, error) {
-				return c, func(ctx context.Context, port int) (*client.PortConn, error) { return c.DialNode(ctx, args[0], port) }, nil
+			return a.forward(cmd.Context(), agent, list, func(_ context.Context, c *client.Client) (*client.Client, portJoin, error) {
+				return c, func(ctx context.Context, conn *net.TCPConn, port int) error {
+					return c.JoinNode(ctx, conn, args[0], port)
+				}, nil
 			})
 		},
 	}
@@ -132,14 +134,14 @@ func parseForward(text string) (*forward, error) {
 	return f, nil
 }
 
-// A portDial connects to a port of a sandbox or node.
-type portDial func(ctx context.Context, port int) (*client.PortConn, error)
+// A portJoin joins a connection with a port of a sandbox or node, and closes it.
+type portJoin func(ctx context.Context, conn *net.TCPConn, port int) error
 
-// forward serves until ctx ends or the first signal. find says how ports are connected
-// to, by the client or another one.
-func (a *app) forward(ctx context.Context, agent string, list []*forward, find func(context.Context, *client.Client) (*client.Client, portDial, error)) error {
+// forward serves until ctx ends or the first signal. find says how connections
+// are joined with ports, by the client or another one.
+func (a *app) forward(ctx context.Context, agent string, list []*forward, find func(context.Context, *client.Client) (*client.Client, portJoin, error)) error {
 	err := a.withClient(ctx, agent, func(ctx context.Context, c *client.Client) error {
-		other, dial, err := find(ctx, c)
+		other, join, err := find(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -170,7 +172,7 @@ func (a *app) forward(ctx context.Context, agent string, list []*forward, find f
 				return err
 			}
 		}
-		return a.serveForwards(ctx, dial, list)
+		return a.serveForwards(ctx, join, list)
 	})
 	if interruptedByUser(err) { // as it is meant to end
 		return nil
@@ -178,10 +180,10 @@ func (a *app) forward(ctx context.Context, agent string, list []*forward, find f
 	return err
 }
 
-func (a *app) serveForwards(ctx context.Context, dial portDial, list []*forward) error {
+func (a *app) serveForwards(ctx context.Context, join portJoin, list []*forward) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	v := &forwarder{app: a, dial: dial}
+	var said sync.Mutex
 	var wg sync.WaitGroup
 	for _, f := range list {
 		defer context.AfterFunc(ctx, func() { f.listener.Close() })()
@@ -192,7 +194,13 @@ func (a *app) serveForwards(ctx context.Context, dial portDial, list []*forward)
 					cancel(corral.Errorf(corral.ErrUnavailable, "", "cannot accept connections on %s: %w", f.Address, err))
 					return
 				}
-				wg.Go(func() { v.serve(ctx, f, conn.(*net.TCPConn)) })
+				wg.Go(func() {
+					if err := join(ctx, conn.(*net.TCPConn), f.Port); err != nil && ctx.Err() == nil {
+						said.Lock()
+						defer said.Unlock()
+						a.warnForward(f, err)
+					}
+				})
 			}
 		})
 	}
@@ -201,33 +209,7 @@ func (a *app) serveForwards(ctx context.Context, dial portDial, list []*forward)
 	return cmp.Or(context.Cause(ctx), ctx.Err())
 }
 
-type forwarder struct {
-	app  *app
-	dial portDial
-	mu   sync.Mutex // for what is said
-}
-
-// dialLimit bounds the way to the port.
-const dialLimit = 30 * time.Second
-
-// serve connects one connection to a port, until both have ended.
-func (v *forwarder) serve(ctx context.Context, f *forward, conn *net.TCPConn) {
-	defer conn.Close()
-	dialing, cancel := context.WithTimeout(ctx, dialLimit)
-	port, err := v.dial(dialing, f.Port)
-	cancel()
-	if err == nil {
-		raw, early := port.Detach()
-		err = tunnel.Join(ctx, tunnel.End{Conn: conn}, tunnel.End{Conn: raw.(tunnel.Conn), Early: early}) // TCP, TLS or a Unix socket: each ends by halves
-	} else {
-		_ = conn.SetLinger(0) // the caller sees that it was refused, and no end of an answer
-	}
-	if err != nil && ctx.Err() == nil {
-		v.warn(f, err)
-	}
-}
-
-func (v *forwarder) warn(f *forward, err error) {
+func (a *app) warnForward(f *forward, err error) {
 	text := fmt.Sprintf("A connection to port %d of %s: %v", f.Port, f.name, err)
 	if errors.Is(err, corral.ErrNotListening) || errors.Is(err, errors.ErrUnsupported) {
 		text = err.Error()
@@ -235,7 +217,5 @@ func (v *forwarder) warn(f *forward, err error) {
 	if hint := corral.Hint(err); hint != "" {
 		text += " (" + hint + ")"
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.app.warn(text)
+	a.warn(text)
 }

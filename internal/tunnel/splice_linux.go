@@ -2,19 +2,24 @@ package tunnel
 
 import (
 	"errors"
+	"net"
 	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// splice has the kernel move bytes from one socket to another until from ends: through a
-// pipe, which has the pages of what came, so that none is copied. handled is false, and
-// nothing has been moved, if it cannot: then they are no two sockets.
+// splice has the kernel move bytes from a socket to a Unix socket until from ends: through
+// a pipe, which has the pages of what came, so that none is copied. handled is false, and
+// nothing has been moved, if they are others. To TCP it costs more than copying: each page
+// is sent by itself, and whoever sent it gets colder ones for what comes next.
 //
 // The sockets may be those of a sandbox too, which can have splice(2) wait for data. Close
 // has to end that.
 func splice(to, from Conn) (moved int64, handled bool, err error) {
+	if _, ok := to.(*net.UnixConn); !ok {
+		return 0, false, nil
+	}
 	in, out := rawOf(from), rawOf(to)
 	if in == nil || out == nil {
 		return 0, false, nil

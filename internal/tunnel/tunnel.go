@@ -21,10 +21,14 @@ type Conn interface {
 	CloseWrite() error
 }
 
-// piece is how much is moved at a time where the kernel does not move it, in bytes.
-const piece = 256 << 10
+// How much is moved at a time where the kernel does not move it, in bytes: a small piece,
+// which a connection has while nothing comes, and a large one as long as those are full.
+const (
+	smallPiece = 32 << 10
+	largePiece = 512 << 10
+)
 
-var buffers = sync.Pool{New: func() any { return new([piece]byte) }}
+var buffers = sync.Pool{New: func() any { return new([largePiece]byte) }}
 
 // An End is a connection to join. Early is what was read from it already.
 type End struct {
@@ -127,7 +131,40 @@ func transfer(to, from Conn) (int64, error) {
 	if moved, handled, err := splice(to, from); handled {
 		return moved, err
 	}
-	buf := buffers.Get().(*[piece]byte)
-	defer buffers.Put(buf)
-	return io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, buf[:]) // not by smaller ones of their own
+	return relay(to, from)
+}
+
+// relay copies bytes until from ends.
+func relay(to io.Writer, from io.Reader) (moved int64, err error) {
+	small := make([]byte, smallPiece)
+	piece := small
+	var large *[largePiece]byte
+	leave := func() {
+		if large != nil {
+			buffers.Put(large)
+			large, piece = nil, small
+		}
+	}
+	defer leave()
+	for {
+		n, err := from.Read(piece)
+		if n > 0 {
+			m, err := to.Write(piece[:n])
+			moved += int64(m)
+			if err != nil {
+				return moved, err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return moved, nil
+		case err != nil:
+			return moved, err
+		case n < len(small):
+			leave()
+		case n == len(piece) && large == nil:
+			large = buffers.Get().(*[largePiece]byte)
+			piece = large[:]
+		}
+	}
 }

@@ -48,7 +48,7 @@ class Gateway:
 
     def start(self) -> "Gateway":
         env = {k: v for k, v in os.environ.items() if not k.startswith("CORRAL_") and k != "XDG_STATE_HOME"}
-        env["HOME"] = self.dir
+        env["HOME"], env["SHELL"] = self.dir, "/bin/sh"  # not the profile of who tests
         self.process = subprocess.Popen(
             [program(), "gateway", "--state-dir", self.state, "--sandbox", "off", "--workspace", self.work, *self.flags],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=env)

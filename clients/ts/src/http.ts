@@ -358,11 +358,16 @@ function codeOf(e: unknown): string {
 
 const NO_CONNECTION = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$|CERT|TLS|SSL|UNABLE_TO/;
 
+// What Deno says of a connection: "client error (Connect)", or of one that it had (SendRequest).
+function denoError(e: unknown): string {
+  return /client error \((\w+)\)/.exec(describe(e))?.[1] ?? "";
+}
+
 // Whether it is certain that the gateway got nothing. Browsers do not tell.
 function wasNotSent(e: unknown): boolean {
-  return NO_CONNECTION.test(codeOf(e)) || (e instanceof Error && e.message.includes("client error (Connect)")); // of Deno
+  return NO_CONNECTION.test(codeOf(e)) || denoError(e) === "Connect";
 }
 
 function wasCut(e: unknown): boolean {
-  return codeOf(e) !== "" && !wasNotSent(e);
+  return (codeOf(e) !== "" || denoError(e) !== "") && !wasNotSent(e);
 }
