@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/claudeapi"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/session"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -84,7 +87,13 @@ func TestWorker(t *testing.T) {
 	if err := os.WriteFile(key, []byte(claudeapi.Key+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, dir, nil, program, "gateway", "--state-dir", state, "--sandbox", "all")
+	t.Cleanup(func() { // after the gateways have ended
+		if out, err := exec.Command(program, "sandbox", "rm", "--all", "--state-dir", state).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	gateway := func() *exec.Cmd { return start(t, dir, nil, program, "gateway", "--state-dir", state, "--sandbox", "all") }
+	first := gateway()
 	c := ready(t, state)
 	api := claudeapi.New(t)
 	worker := start(t, dir, []string{"ANTHROPIC_ENVIRONMENT_ID=" + claudeapi.Environment, "ANTHROPIC_BASE_URL=" + api.URL},
@@ -126,7 +135,32 @@ func TestWorker(t *testing.T) {
 	if out, err := exec.Command(program, "exec", "--state-dir", state, "ls skills").CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("the skills are left: %v: %s", err, out)
 	}
+	// A command outlives a gateway that is killed, and the worker finds it.
+	s = api.Add(&claudeapi.Session{ID: "sesn_2", Calls: []claudeapi.Call{{Tool: "bash", Input: map[string]any{"command": "echo begun; sleep 3; echo survived"}}}})
+	running := func(st session.Status) bool { return st.State == session.Running && strings.Contains(st.Command, "survived") }
+	for limit := time.Now().Add(time.Minute); !slices.ContainsFunc(list, running); time.Sleep(50 * time.Millisecond) {
+		if list, err = c.Sessions(t.Context(), true); err != nil || time.Now().After(limit) {
+			t.Fatal(err, list)
+		}
+	}
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Wait() // which says that it was killed
+	gateway()
+	select {
+	case <-s.Ended():
+	case <-time.After(time.Minute):
+		t.Fatal("the session was not given back")
+	}
+	if got := s.Results(); len(got) != 1 || got[0].Error || got[0].Text != "begun\nsurvived\n" {
+		t.Errorf("%+v", got)
+	}
+
 	end(t, worker)
+	if list, err = c.Sessions(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
 	for _, st := range list {
 		p, err := c.Session(t.Context(), st.ID)
 		if err == nil {
