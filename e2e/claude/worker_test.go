@@ -92,7 +92,9 @@ func TestWorker(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
-	gateway := func() *exec.Cmd { return start(t, dir, nil, program, "gateway", "--state-dir", state, "--sandbox", "all") }
+	gateway := func() *exec.Cmd {
+		return start(t, dir, nil, program, "gateway", "--state-dir", state, "--sandbox", "all")
+	}
 	first := gateway()
 	c := ready(t, state)
 	api := claudeapi.New(t)
@@ -137,7 +139,9 @@ func TestWorker(t *testing.T) {
 	}
 	// A command outlives a gateway that is killed, and the worker finds it.
 	s = api.Add(&claudeapi.Session{ID: "sesn_2", Calls: []claudeapi.Call{{Tool: "bash", Input: map[string]any{"command": "echo begun; sleep 3; echo survived"}}}})
-	running := func(st session.Status) bool { return st.State == session.Running && strings.Contains(st.Command, "survived") }
+	running := func(st session.Status) bool {
+		return st.State == session.Running && strings.Contains(st.Command, "survived")
+	}
 	for limit := time.Now().Add(time.Minute); !slices.ContainsFunc(list, running); time.Sleep(50 * time.Millisecond) {
 		if list, err = c.Sessions(t.Context(), true); err != nil || time.Now().After(limit) {
 			t.Fatal(err, list)
