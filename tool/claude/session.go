@@ -25,7 +25,7 @@ const (
 	// maxTime is what a command may take. The SDK gives up on a call after 120 s, and
 	// then nothing of its output would be left.
 	maxTime = 110 * time.Second
-	// cleanTime is what the removal of skills may take after the session.
+	// cleanTime is what it may take to remove skills, or to give an item back.
 	cleanTime = 20 * time.Second
 
 	maxOutput = 100 << 10 // of a command, in bytes

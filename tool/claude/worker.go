@@ -44,6 +44,8 @@ type Options struct {
 // given back to the queue's owner. It returns an error if the API refuses the
 // environment or its key; while the API cannot be reached it tries again.
 func Run(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	w := &worker{
 		Options: o,
 		// No key, token or profile of this process's environment is used.
@@ -72,6 +74,7 @@ func Run(ctx context.Context, o Options) error {
 			return nil
 		})
 	}
+	cancel() // sessions do not go on by a key that is refused
 	err := errors.Join(poller.Err(), poller.Close(), running.Wait())
 	var refused *anthropic.Error
 	if errors.As(err, &refused) {
@@ -105,11 +108,6 @@ var sessionID = lazy.Regexp(`^[A-Za-z0-9_-]{1,64}$`)
 func (w *worker) serve(ctx context.Context, work anthropic.BetaSelfHostedWork, log *slog.Logger) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	dir, err := os.MkdirTemp("", "corral-claude-") // for skills, on their way to the sandbox
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if work.Data.Type != "session" || !sessionID().MatchString(work.Data.ID) {
 		log.Info("an item of the queue is no session, and is given back", "type", work.Data.Type)
 		return w.stop(ctx, work)
@@ -119,6 +117,11 @@ func (w *worker) serve(ctx context.Context, work anthropic.BetaSelfHostedWork, l
 		return errors.Join(err, w.stop(ctx, work))
 	}
 	defer func() { err = errors.Join(err, ex.Close()) }()
+	dir, err := os.MkdirTemp("", "corral-claude-") // for skills, on their way to the sandbox
+	if err != nil {
+		return errors.Join(err, w.stop(ctx, work))
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	s := &session{id: work.Data.ID, ex: ex, log: log}
 	defer func() { s.end(ctx) }()
 	item := environments.NewEnvironmentWorker(w.client, environments.EnvironmentWorkerOptions{
@@ -140,6 +143,8 @@ func (w *worker) serve(ctx context.Context, work anthropic.BetaSelfHostedWork, l
 
 // stop gives an item back that is not begun.
 func (w *worker) stop(ctx context.Context, work anthropic.BetaSelfHostedWork) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	defer cancel()
 	_, err := w.client.Beta.Environments.Work.Stop(ctx, work.ID, anthropic.BetaEnvironmentWorkStopParams{
 		EnvironmentID:                 work.EnvironmentID,
 		BetaSelfHostedWorkStopRequest: anthropic.BetaSelfHostedWorkStopRequestParam{Force: param.NewOpt(true)},

@@ -114,6 +114,16 @@ func (g *rig) run(sessions ...*claudeapi.Session) {
 	}
 }
 
+// begun waits until a session is served.
+func (g *rig) begun() {
+	g.t.Helper()
+	for end := time.Now().Add(time.Minute); g.api.Most() == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			g.t.Fatal("no session was begun")
+		}
+	}
+}
+
 func bash(command string, more ...any) claudeapi.Call {
 	in := map[string]any{"command": command}
 	for i := 0; i < len(more); i += 2 {
@@ -175,6 +185,20 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A key that is refused while a session runs ends the worker, and the session.
+func TestRevoked(t *testing.T) {
+	g := newRig(t)
+	s := g.api.Add(&claudeapi.Session{ID: "sesn_1", Calls: []claudeapi.Call{bash("sleep")}})
+	done := make(chan error, 1)
+	go func() { done <- claude.Run(t.Context(), g.options()) }()
+	g.begun()
+	g.api.Revoke()
+	if err := <-done; !errors.Is(err, corral.ErrDenied) {
+		t.Errorf("%v", err)
+	}
+	<-s.Ended()
+}
+
 // When a worker is stopped, its session is given back at once, and the command is ended.
 func TestStopped(t *testing.T) {
 	g := newRig(t)
@@ -182,11 +206,7 @@ func TestStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- claude.Run(ctx, g.options()) }()
-	for end := time.Now().Add(time.Minute); g.api.Most() == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the session was not begun")
-		}
-	}
+	g.begun()
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -61,6 +61,7 @@ type API struct {
 	t testing.TB
 
 	mu    sync.Mutex
+	shut  bool // the key is refused
 	queue []*Session
 	all   map[string]*Session // by ID
 	live  int                 // sessions whose events are read
@@ -87,7 +88,10 @@ func New(t testing.TB) *API {
 	})
 	mux.HandleFunc("GET /v1/skills/tests/versions/1/content", a.skill)
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer "+Key || r.Header.Get("X-Api-Key") != "" {
+		a.mu.Lock()
+		shut := a.shut && !strings.HasSuffix(r.URL.Path, "/stop")
+		a.mu.Unlock()
+		if shut || r.Header.Get("Authorization") != "Bearer "+Key || r.Header.Get("X-Api-Key") != "" {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusUnauthorized)
 			fmt.Fprint(w, `{"type":"error","error":{"type":"authentication_error","message":"invalid key"}}`)
@@ -106,6 +110,13 @@ func (a *API) Add(s *Session) *Session {
 	defer a.mu.Unlock()
 	a.queue, a.all[s.ID] = append(a.queue, s), s
 	return s
+}
+
+// Revoke has the key be refused from now on, except for giving sessions back.
+func (a *API) Revoke() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shut = true
 }
 
 // Most is how many sessions were live at once.
