@@ -89,7 +89,7 @@ func New(t testing.TB) *API {
 	mux.HandleFunc("GET /v1/skills/tests/versions/1/content", a.skill)
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
-		shut := a.shut && !strings.HasSuffix(r.URL.Path, "/stop")
+		shut := a.shut && strings.HasSuffix(r.URL.Path, "/poll")
 		a.mu.Unlock()
 		if shut || r.Header.Get("Authorization") != "Bearer "+Key || r.Header.Get("X-Api-Key") != "" {
 			w.Header().Set("Content-Type", "application/json")
@@ -112,7 +112,8 @@ func (a *API) Add(s *Session) *Session {
 	return s
 }
 
-// Revoke has the key be refused from now on, except for giving sessions back.
+// Revoke has the key be refused for more work. Sessions may go on, as with tokens of their
+// own.
 func (a *API) Revoke() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
