@@ -10,6 +10,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/gateway/listen"
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/internal/test/exectest"
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -57,7 +58,7 @@ func openWith(t testing.TB, cfg hostexec.Config, state string, change func(*gate
 		t.Fatal(err)
 	}
 	socket := filepath.Join(state, api.SocketFile)
-	listener, err := gateway.ListenUnix(socket)
+	listener, err := listen.Unix(socket)
 	if err != nil {
 		t.Fatal(err)
 	}

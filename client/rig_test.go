@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/gateway/listen"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox/files"
@@ -92,7 +93,7 @@ func (g *rig) back() {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	l, err := gateway.ListenUnix(g.socket())
+	l, err := listen.Unix(g.socket())
 	if err != nil {
 		g.t.Fatal(err)
 	}

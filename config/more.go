@@ -5,9 +5,9 @@ import (
 	"regexp"
 
 	"github.com/corral-exec/corral/internal/json5"
-	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/sandbox/secrets"
 )
 
 // more notes what a schema cannot say, of what fits the schema.
@@ -99,13 +99,10 @@ func (m *mistakes) rule(v *json5.Value, at json5.Path) {
 	}
 }
 
-// secretNames are the names that a file of a secret can have.
-var secretNames = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
-
 func (m *mistakes) secrets(v *json5.Value, at json5.Path) {
 	for _, member := range v.Members {
 		switch key := at.Key(member.Name); {
-		case !secretNames().MatchString(member.Name):
+		case !secrets.ValidName(member.Name):
 			m.add(member.Start, key, "a secret has a name of letters, digits, '_', '.' and '-'")
 		case member.Value.Kind == json5.Object && (member.Value.Get("file") == nil) == (member.Value.Get("env") == nil):
 			m.add(member.Value.Start, key, "a secret has one of the keys file and env")

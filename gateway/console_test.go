@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/ports"
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
@@ -111,7 +112,7 @@ func TestSignIn(t *testing.T) {
 	g, keys := newConsoleRig(t)
 	made := makeKey(t, keys, api.NewKey{Name: "v", Role: "viewer"})
 	b := g.signIn(made.Secret)
-	if port := g.url[strings.LastIndexByte(g.url, ':')+1:]; b.cookie.Name != "corral-"+port || !ownCookie(b.cookie.Name) || !ownCookie("__Host-"+b.cookie.Name) {
+	if port := g.url[strings.LastIndexByte(g.url, ':')+1:]; b.cookie.Name != "corral-"+port || !ports.OwnCookie(b.cookie.Name) || !ports.OwnCookie("__Host-"+b.cookie.Name) {
 		t.Errorf("the cookie's name is %q", b.cookie.Name)
 	}
 	if c := b.cookie; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" {

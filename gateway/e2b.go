@@ -11,6 +11,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/gateway/e2b"
+	"github.com/corral-exec/corral/gateway/ports"
 )
 
 // ForE2B is a listener on which Serve serves clients of E2B (Config.E2B).
@@ -153,20 +154,20 @@ func (s *Server) e2bKey(r *http.Request) (*http.Request, *access.Grant, error) {
 
 // e2bPort passes a request on to a port of a sandbox.
 func (s *Server) e2bPort(w http.ResponseWriter, r *http.Request) error {
-	p := &proxied{path: r.URL.EscapedPath(), origin: s.origin(r), theirs: true}
+	to := ports.Target{Path: r.URL.EscapedPath(), Origin: s.origin(r), Theirs: true}
 	dial := func(ctx context.Context) (*portConn, error) {
 		raw, port, host, err := s.cfg.E2B.Dial(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		p.host = host
+		to.Host = host
 		return s.countPort(raw, port)
 	}
 	return s.withPort(w, r, dial, func(w http.ResponseWriter, r *http.Request, conn *portConn) error {
-		p.conn = conn
+		to.Conn, to.Port = conn, conn.port
 		for _, name := range e2b.OwnHeaders {
 			r.Header.Del(name)
 		}
-		return s.proxy(w, r, p)
+		return s.ports.Serve(w, r, to)
 	})
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/gateway/e2b"
 	"github.com/corral-exec/corral/gateway/e2b/envdpb"
-	"github.com/corral-exec/corral/gateway/porthost"
+	"github.com/corral-exec/corral/gateway/ports"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/sandbox/files"
@@ -118,7 +118,7 @@ func newE2BRig(t *testing.T) *e2bRig {
 	}
 	g.rig = newRig(t, func(c *Config) {
 		c.Keys = g.keys
-		if c.Domain, err = porthost.Parse("e2b.test"); err != nil {
+		if c.Domain, err = ports.Parse("e2b.test"); err != nil {
 			t.Fatal(err)
 		}
 		c.E2B = e2b.New(e2b.Config{Domain: c.Domain, Store: g.store, Sessions: c.Sessions, Sandboxes: g.boxes, Grant: g.keys.Grant, Settings: func() config.E2B { return g.settings }})

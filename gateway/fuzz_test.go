@@ -76,3 +76,25 @@ func (t realTools) Call(ctx context.Context, name string, args json.RawMessage) 
 }
 
 func (t realTools) List(context.Context) []Tool { return nil }
+
+// FuzzAuthorization: nothing but the token itself is a key.
+func FuzzAuthorization(f *testing.F) {
+	g := newRig(f, nil)
+	for _, s := range []string{"", "Bearer", "Bearer ", "bearer " + testToken, "Bearer  " + testToken + " ", "Basic " + testToken, "Bearer " + testToken + "x", "Bearer corral_x_y.00000000", testToken} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "http://localhost/v1/sessions", nil)
+		r.Header["Authorization"] = []string{header}
+		w := httptest.NewRecorder()
+		g.server.ServeHTTP(w, r)
+		fields := strings.Fields(header)
+		right := len(fields) == 2 && strings.EqualFold(fields[0], "Bearer") && fields[1] == testToken
+		if w.Code == http.StatusOK && !right || w.Code != http.StatusOK && w.Code != http.StatusUnauthorized && w.Code != http.StatusTooManyRequests {
+			t.Errorf("%q: %d", header, w.Code)
+		}
+		if strings.Contains(w.Body.String(), testToken) {
+			t.Errorf("%q: the answer has the token: %s", header, w.Body)
+		}
+	})
+}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -17,7 +16,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/gateway/e2b"
-	"github.com/corral-exec/corral/gateway/porthost"
+	"github.com/corral-exec/corral/gateway/ports"
 	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
 )
@@ -77,10 +76,10 @@ type Config struct {
 	DialNode func(ctx context.Context, agent, node string, port int) (net.Conn, error)
 	// Domain is below which ports have host names, PORT-SANDBOX.DOMAIN. Zero: they have
 	// none.
-	Domain porthost.Domain
+	Domain ports.Domain
 	// PortSecret makes the tokens by which a sandbox's ports are opened. Empty: there are
 	// none, and a key is needed.
-	PortSecret porthost.Secret
+	PortSecret ports.Secret
 	// PublicPorts reports whether the ports of an agent's sandboxes are for everybody.
 	// Nil: they are not.
 	PublicPorts func(agent string) bool
@@ -145,7 +144,7 @@ type Server struct {
 	handler http.Handler
 	e2b     http.Handler // of clients of E2B; nil: there are none
 	metrics *metrics
-	ports   *httputil.ReverseProxy
+	ports   *ports.Proxy
 	labels  labels
 	pace    *pacer
 	inputs  inputs
@@ -181,7 +180,7 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Sessions), pace: newPacer(cfg.FollowRate),
 		heartbeat: defaultHeartbeat, followers: make(chan struct{}, cfg.MaxFollowers),
 	}
-	s.ports = s.portsProxy()
+	s.ports = ports.NewProxy(s.log)
 	if cfg.E2B != nil {
 		s.e2b = s.e2bHandler()
 	}

@@ -13,8 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
-	"github.com/corral-exec/corral/gateway/e2b"
-	"github.com/corral-exec/corral/gateway/porthost"
+	"github.com/corral-exec/corral/gateway/ports"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -67,7 +66,7 @@ func (s *Server) portHost(w http.ResponseWriter, r *http.Request) error {
 	theirs := !known && !s.cfg.PortSecret.Opens(label, key)
 	agent := cmp.Or(box.Agent, session.DefaultAgent)
 	return s.withPort(w, r, s.dialPort(agent, box.Name, port), func(w http.ResponseWriter, r *http.Request, conn *portConn) error {
-		return s.proxy(w, r, &proxied{conn: conn, path: r.URL.EscapedPath(), origin: s.origin(r), theirs: theirs})
+		return s.ports.Serve(w, r, ports.Target{Conn: conn, Port: port, Path: r.URL.EscapedPath(), Origin: s.origin(r), Theirs: theirs})
 	})
 }
 
@@ -94,7 +93,7 @@ func (s *Server) portGrant(r *http.Request) (*access.Grant, error) {
 	if key, _ := bearer(r); access.IsKey(key) || s.cfg.Token != "" && sameToken(key, s.cfg.Token) {
 		return s.grantOf(r, key)
 	}
-	if token := r.Header.Get(e2b.TrafficHeader); token != "" && !s.cfg.PortSecret.Opens(label, token) {
+	if token := r.Header.Get(ports.TrafficHeader); token != "" && !s.cfg.PortSecret.Opens(label, token) {
 		return access.Nothing, s.wrong.refuse(r.RemoteAddr, corral.Errorf(corral.ErrDenied, "use the one that 'corral sandbox url --json' prints", "the token is not that of this sandbox"))
 	}
 	return access.Nothing, nil
@@ -102,7 +101,7 @@ func (s *Server) portGrant(r *http.Request) (*access.Grant, error) {
 
 // hasToken reports whether a request shows the token of a sandbox.
 func (s *Server) hasToken(r *http.Request, label string) bool {
-	if key, _ := bearer(r); s.cfg.PortSecret.Opens(label, key) || s.cfg.PortSecret.Opens(label, r.Header.Get(e2b.TrafficHeader)) {
+	if key, _ := bearer(r); s.cfg.PortSecret.Opens(label, key) || s.cfg.PortSecret.Opens(label, r.Header.Get(ports.TrafficHeader)) {
 		return true
 	}
 	c, err := r.Cookie(s.portCookie())
@@ -147,7 +146,7 @@ func (s *Server) openPort(w http.ResponseWriter, r *http.Request, label string) 
 		_, err := w.Write(openPage)
 		return err
 	}
-	token := r.Header.Get(e2b.TrafficHeader)
+	token := r.Header.Get(ports.TrafficHeader)
 	if token == "" || !s.fromHere(r) { // a wrong one was refused already
 		return corral.Errorf(api.ErrUnauthorized, "open what 'corral sandbox url --token' prints", "the request has no token")
 	}
@@ -196,7 +195,7 @@ func (s *Server) labelled(ctx context.Context, label string) (*api.Sandbox, erro
 	}
 	known := map[string]*api.Sandbox{}
 	for i, box := range list {
-		known[porthost.Label(box.Name)] = &list[i]
+		known[ports.Label(box.Name)] = &list[i]
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,7 +216,7 @@ func (s *Server) sandboxAddress(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	label := porthost.Label(box.Name)
+	label := ports.Label(box.Name)
 	a := api.SandboxAddress{URL: s.cfg.Domain.URL(port, label), Token: s.cfg.PortSecret.Token(label), Public: s.public(box.Agent)}
 	u, err := url.Parse(a.URL)
 	if err != nil {

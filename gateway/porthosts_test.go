@@ -21,12 +21,12 @@ import (
 
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
-	"github.com/corral-exec/corral/gateway/e2b"
-	"github.com/corral-exec/corral/gateway/porthost"
+	"github.com/corral-exec/corral/gateway/listen"
+	"github.com/corral-exec/corral/gateway/ports"
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
-const portSecret = porthost.Secret("the secret of the tests")
+const portSecret = ports.Secret("the secret of the tests")
 
 // hostRig is portRig with host names below boxes.example, and keys.
 func hostRig(t *testing.T, change func(*Config)) (*rig, *http.Client, *access.Store) {
@@ -36,7 +36,7 @@ func hostRig(t *testing.T, change func(*Config)) (*rig, *http.Client, *access.St
 		t.Fatal(err)
 	}
 	g, _ := portRig(t, func(c *Config) {
-		c.Domain, err = porthost.Parse("boxes.example")
+		c.Domain, err = ports.Parse("boxes.example")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestPortHostsWho(t *testing.T) {
 	public := false
 	g, c, keys := hostRig(t, func(c *Config) { c.PublicPorts = func(agent string) bool { return public && agent == "me" } })
 	url, _ := boxURL(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, "in "+r.Header.Get("Authorization")+r.Header.Get("Cookie")+r.Header.Get(e2b.TrafficHeader))
+		_, _ = io.WriteString(w, "in "+r.Header.Get("Authorization")+r.Header.Get("Cookie")+r.Header.Get(ports.TrafficHeader))
 	})
 	mine := g.key(keys, api.NewKey{Name: "mine", Role: "agent", Agents: []string{"me"}})
 	other := g.key(keys, api.NewKey{Name: "other", Role: "agent", Agents: []string{"other"}})
@@ -81,11 +81,11 @@ func TestPortHostsWho(t *testing.T) {
 		{"key of another", []string{"Authorization", "Bearer " + other}, 404, "no sandbox is behind"},
 		{"viewer", []string{"Authorization", "Bearer " + viewer}, 403, "may not"},
 		{"wrong key", []string{"Authorization", "Bearer " + mine[:len(mine)-2] + "zz"}, 401, ""},
-		{"token", []string{e2b.TrafficHeader, token}, 200, "in "},
+		{"token", []string{ports.TrafficHeader, token}, 200, "in "},
 		{"token as bearer", []string{"Authorization", "Bearer " + token}, 200, "in "},
-		{"token of another sandbox", []string{e2b.TrafficHeader, wrong}, 403, "not that of this sandbox"},
+		{"token of another sandbox", []string{ports.TrafficHeader, wrong}, 403, "not that of this sandbox"},
 		{"authorization of the sandbox's own", []string{"Authorization", "Bearer theirs"}, 401, "has no key"},
-		{"both", []string{"Authorization", "Bearer theirs", e2b.TrafficHeader, token}, 200, "in Bearer theirs"},
+		{"both", []string{"Authorization", "Bearer theirs", ports.TrafficHeader, token}, 200, "in Bearer theirs"},
 		{"cookie", []string{"Cookie", "a=b; __Host-corral-port=" + token}, 200, "in a=b"},
 		{"cookie of another", []string{"Cookie", "__Host-corral-port=" + wrong}, 401, ""},
 		{"cookie without its prefix", []string{"Cookie", "corral-port=" + token}, 401, ""},
@@ -147,7 +147,7 @@ func TestPortHostsPage(t *testing.T) {
 		h.Set("Clear-Site-Data", `"cookies"`)
 		w.WriteHeader(http.StatusFound)
 	})
-	a := g.send(c, url+"/a%2Fb?q", "POST", "x", e2b.TrafficHeader, portSecret.Token("box"), "Origin", "https://"+host)
+	a := g.send(c, url+"/a%2Fb?q", "POST", "x", ports.TrafficHeader, portSecret.Token("box"), "Origin", "https://"+host)
 	for name, want := range map[string]string{
 		"Set-Cookie": "a=b; Path=/; HttpOnly", "Location": "/next?x#y", "Access-Control-Allow-Origin": "*", "Clear-Site-Data": "", "Content-Security-Policy": "",
 	} {
@@ -155,7 +155,7 @@ func TestPortHostsPage(t *testing.T) {
 			t.Errorf("the answer has %s: %q, want %q", name, v, want)
 		}
 	}
-	if got.RequestURI != "/a%2Fb?q" || got.Header.Get("X-Forwarded-Host") != host || got.Header.Get("Origin") != "http://"+got.Host || got.Header.Get(e2b.TrafficHeader) != "" || got.Header.Get("X-Forwarded-Prefix") != "" {
+	if got.RequestURI != "/a%2Fb?q" || got.Header.Get("X-Forwarded-Host") != host || got.Header.Get("Origin") != "http://"+got.Host || got.Header.Get(ports.TrafficHeader) != "" || got.Header.Get("X-Forwarded-Prefix") != "" {
 		t.Errorf("the sandbox got %s %v", got.RequestURI, got.Header)
 	}
 }
@@ -172,10 +172,10 @@ func TestOpenPage(t *testing.T) {
 		t.Errorf("the policy %q does not name the script, whose sum is %s", csp, base64.StdEncoding.EncodeToString(sum[:]))
 	}
 	token := portSecret.Token("box")
-	g.send(c, url+openPath, "POST", "", e2b.TrafficHeader, portSecret.Token("bare")).is(403)
+	g.send(c, url+openPath, "POST", "", ports.TrafficHeader, portSecret.Token("bare")).is(403)
 	g.send(c, url+openPath, "POST", "").is(401)
-	g.send(c, url+openPath, "POST", "", e2b.TrafficHeader, token, "Origin", "https://evil.example").is(401)
-	a = g.send(c, url+openPath, "POST", "", e2b.TrafficHeader, token, "Origin", "https://"+host, "Sec-Fetch-Site", "same-origin").is(204)
+	g.send(c, url+openPath, "POST", "", ports.TrafficHeader, token, "Origin", "https://evil.example").is(401)
+	a = g.send(c, url+openPath, "POST", "", ports.TrafficHeader, token, "Origin", "https://"+host, "Sec-Fetch-Site", "same-origin").is(204)
 	set := a.header.Get("Set-Cookie")
 	if !strings.HasPrefix(set, "__Host-corral-port="+token+";") || !strings.Contains(set, "HttpOnly") || !strings.Contains(set, "Secure") || !strings.Contains(set, "SameSite=Lax") {
 		t.Errorf("the cookie is %q", set)
@@ -199,7 +199,7 @@ func TestSandboxAddress(t *testing.T) {
 	if got.URL != "https://"+host+"/" || got.Open != got.URL+".corral/#"+got.Token || got.Public {
 		t.Errorf("%+v", got)
 	}
-	g.send(c, strings.Replace(got.URL, "https", "http", 1), "GET", "", e2b.TrafficHeader, got.Token).is(200)
+	g.send(c, strings.Replace(got.URL, "https", "http", 1), "GET", "", ports.TrafficHeader, got.Token).is(200)
 	for _, query := range []string{"", "?port=0", "?port=x"} {
 		g.do("GET", "/v1/sandboxes/box/address"+query, "").code(400, "invalid")
 	}
@@ -215,7 +215,7 @@ func TestPortHostsProtocols(t *testing.T) {
 	pair(t, cert, key)
 	g, _, _ := hostRig(t, func(c *Config) {
 		var err error
-		if c.TLS, err = TLS(cert, key, c.Log); err != nil {
+		if c.TLS, err = listen.TLS(cert, key, c.Log); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -267,7 +267,7 @@ func TestPortHostsProtocols(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set(e2b.TrafficHeader, portSecret.Token("box"))
+		r.Header.Set(ports.TrafficHeader, portSecret.Token("box"))
 		r.Header.Set("Content-Type", kind)
 		resp, err := browser.Do(r)
 		if err != nil {
@@ -294,7 +294,7 @@ func TestPortHostsProtocols(t *testing.T) {
 	close(next)
 
 	one := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	header := http.Header{e2b.TrafficHeader: {portSecret.Token("box")}, "Origin": {url}}
+	header := http.Header{ports.TrafficHeader: {portSecret.Token("box")}, "Origin": {url}}
 	conn, _, err := websocket.Dial(ctx, url+"/ws", &websocket.DialOptions{HTTPClient: one, HTTPHeader: header})
 	if err != nil {
 		t.Fatal(err)

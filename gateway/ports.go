@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/ports"
 	"github.com/corral-exec/corral/internal/tunnel"
 )
 
@@ -112,6 +113,12 @@ func (s *Server) dialing(dial func(ctx context.Context, agent, name string, port
 		}
 		return s.countPort(conn, port)
 	}
+}
+
+// proxyPort passes on a request by HTTP, and the answer.
+func (s *Server) proxyPort(w http.ResponseWriter, r *http.Request, conn *portConn) error {
+	prefix, path := ports.SplitPath(r.URL.EscapedPath())
+	return s.ports.Serve(w, r, ports.Target{Conn: conn, Port: conn.port, Prefix: prefix, Path: path})
 }
 
 // countPort has the bytes counted of a connection to a port.

@@ -131,18 +131,6 @@ func TestPortsRequest(t *testing.T) {
 	}
 }
 
-func TestPortsLocation(t *testing.T) {
-	p := &proxied{conn: &portConn{port: 80}, prefix: "/p"}
-	for to, want := range map[string]string{
-		"/a": "/p/a", "a": "a", "?x": "?x", "//other/a": "//other/a", "http://other/": "http://other/", "http://localhost:81/": "http://localhost:81/",
-		"http://localhost:80": "/p/", "http://127.0.0.1:80/a?b": "/p/a?b", "https://localhost:80/": "https://localhost:80/", "%": "%",
-	} {
-		if got := p.location(to); got != want {
-			t.Errorf("%s leads to %s, want %s", to, got, want)
-		}
-	}
-}
-
 // What is written is sent at once, both ways, however long it takes.
 func TestPortsStream(t *testing.T) {
 	_, c := portRig(t, nil)

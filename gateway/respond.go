@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html/template"
 	"io"
 	"net/http"
 	"strconv"
@@ -150,3 +151,20 @@ func queryDuration(r *http.Request, name string, def, most time.Duration) (time.
 func badQuery(name, value, hint string) error {
 	return corral.Errorf(corral.ErrInvalid, hint, "the parameter %s=%q is not understood", name, value)
 }
+
+// writePage answers an error to those who ask for pages.
+func writePage(w http.ResponseWriter, status int, e api.ErrorBody) error {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	return errorPage.Execute(w, map[string]any{"Status": status, "Text": http.StatusText(status), "Error": e})
+}
+
+var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>{{.Status}} {{.Text}}</title>
+<h1>{{.Status}} {{.Text}}</h1>
+<p>{{.Error.Message}}</p>{{with .Error.Hint}}
+<p>What to do: {{.}}</p>{{end}}
+</html>
+`))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/listen"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/session"
@@ -79,7 +80,7 @@ func newRig(t testing.TB, change func(*Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unix, err := ListenUnix(g.socket)
+	unix, err := listen.Unix(g.socket)
 	if err != nil {
 		t.Fatal(err)
 	}

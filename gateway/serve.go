@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/listen"
 )
 
 // Serve serves on every listener until ctx ends, then drains (see Drain), and
@@ -28,11 +29,11 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	}
 	for _, l := range listeners {
 		if l.Addr().Network() != "unix" && s.cfg.Token == "" {
-			closeAll(listeners)
+			listen.CloseAll(listeners)
 			return corral.Errorf(corral.ErrInvalid, "set Config.Token", "a gateway without a token cannot listen on %s", l.Addr())
 		}
 		if err := s.mayFace(l.Addr()); err != nil {
-			closeAll(listeners)
+			listen.CloseAll(listeners)
 			return err
 		}
 		if page := s.pageURL(l.Addr()); page != "" {
@@ -145,11 +146,5 @@ func (s *Server) awaitStreams(ctx context.Context) error {
 func (s *Server) notify(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		s.log.Warn("systemd could not be told", "state", state, "error", err)
-	}
-}
-
-func closeAll(listeners []net.Listener) {
-	for _, l := range listeners {
-		_ = l.Close() // nothing was accepted on it
 	}
 }

@@ -191,59 +191,6 @@ func TestReady(t *testing.T) {
 	g.do("GET", "/v1/ready", "").is(200)
 }
 
-func TestListenUnix(t *testing.T) {
-	dir := testdir.New(t)
-	path := filepath.Join(dir, "s.sock")
-	l, err := ListenUnix(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
-		t.Errorf("the socket: %v, %v", info.Mode(), err)
-	}
-	if l.Addr().String() != path {
-		t.Errorf("the address is %s", l.Addr())
-	}
-	if _, err := ListenUnix(path); !errors.Is(err, corral.ErrConflict) {
-		t.Errorf("a second listener: %v", err)
-	}
-	if conn, err := net.Dial("unix", path); err != nil {
-		t.Errorf("the first listener, after that: %v", err)
-	} else {
-		conn.Close()
-	}
-	for range 2 {
-		if err := l.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	}
-	// What a killed gateway leaves is replaced.
-	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stale.SetUnlinkOnClose(false)
-	stale.Close()
-	if l, err = ListenUnix(path); err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 1 || left[0].Name() != "s.sock.lock" {
-		t.Errorf("left: %v, %v", left, err)
-	}
-	// What is no socket is somebody's file.
-	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ListenUnix(path); err == nil {
-		t.Error("a file was replaced")
-	}
-	if _, err := ListenUnix(filepath.Join(dir, strings.Repeat("x", 120))); err == nil {
-		t.Error("a path that is too long")
-	}
-}
-
 // What is sent over a connection that is not HTTP, or too large, or never comes
 // to an end, is refused.
 func TestHostileConnections(t *testing.T) {
@@ -289,12 +236,6 @@ func TestConfig(t *testing.T) {
 	}
 	if g.server.pace.limit != nil {
 		t.Error("there is a limit")
-	}
-}
-
-func TestActivated(t *testing.T) {
-	if l, err := Activated(); err != nil || len(l) != 0 {
-		t.Errorf("without systemd: %v, %v", l, err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/listen"
 	"github.com/corral-exec/corral/internal/state/selfcert"
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
@@ -51,7 +52,7 @@ func TestTLS(t *testing.T) {
 	first := pair(t, cert, key)
 	g := newRig(t, func(c *Config) {
 		var err error
-		if c.TLS, err = TLS(cert, key, c.Log); err != nil {
+		if c.TLS, err = listen.TLS(cert, key, c.Log); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -82,7 +83,7 @@ func TestTLS(t *testing.T) {
 	}
 
 	second := pair(t, cert, key)
-	time.Sleep(lookAgain + 100*time.Millisecond)
+	time.Sleep(listen.LookAgain + 100*time.Millisecond)
 	if !shown().Equal(second) {
 		t.Error("it does not show the new certificate")
 	}
@@ -90,7 +91,7 @@ func TestTLS(t *testing.T) {
 	if err := os.WriteFile(key, []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(lookAgain + 100*time.Millisecond)
+	time.Sleep(listen.LookAgain + 100*time.Millisecond)
 	if !shown().Equal(second) {
 		t.Error("it does not show the certificate that can be used")
 	}
@@ -125,7 +126,7 @@ func TestBeyondLoopback(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer keys.Close()
-	secure := TLSWith(nil)
+	secure := listen.WithCertificate(nil)
 	far := &net.TCPAddr{IP: net.IPv4zero, Port: 1}
 	for name, c := range map[string]Config{"nothing": {}, "TLS alone": {TLS: secure}, "TLS, no keys": {TLS: secure, Keys: keys}, "keys alone": {Keys: keys}} {
 		if err := (&Server{cfg: c}).mayFace(far); !errors.Is(err, corral.ErrDenied) || corral.Hint(err) == "" {

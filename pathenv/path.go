@@ -22,11 +22,6 @@ func DefaultPath(goos string) string {
 	return "/usr/local/bin:/usr/bin:/bin"
 }
 
-// Split cuts a PATH into its directories, trimmed of white space. Blank entries are
-// dropped: for a shell an empty entry is the current directory, and a file in the
-// workspace could pass for a system program.
-func Split(path string) []string { return split(path, string(os.PathListSeparator)) }
-
 // Join makes a PATH of directories, leaving out blank ones.
 func Join(dirs []string) string { return join(dirs, string(os.PathListSeparator)) }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/sandbox/boundary"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/seccomp"
+	"github.com/corral-exec/corral/sandbox/secrets"
 	"github.com/corral-exec/corral/sandbox/users"
 )
 
@@ -85,7 +86,7 @@ func (c *Config) judge() error {
 	} else if err := c.readProfile(); err != nil {
 		errs = append(errs, err)
 	}
-	if err := c.checkSecrets(); err != nil {
+	if err := secrets.Check(c.Mounts.Secrets); err != nil {
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {

@@ -21,6 +21,7 @@ import (
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/secrets"
 )
 
 // newBox is an ephemeral sandbox of a configuration.
@@ -282,7 +283,7 @@ func TestSecrets(t *testing.T) {
 				t.Fatal(err)
 			}
 			engine := enginetest.New(t)
-			cfg.Engine, cfg.Mounts.Secrets = engine, map[string]sandbox.Secret{"TOKEN": {File: file}}
+			cfg.Engine, cfg.Mounts.Secrets = engine, map[string]secrets.Source{"TOKEN": {File: file}}
 			cfg.Log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			x := newBox(t, cfg)
 			if got := output(t, x, "cat /run/secrets/TOKEN; ls -ln /run/secrets/TOKEN | cut -c1-10"); got != secret+"-r--------\n" {

@@ -115,17 +115,18 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 	c, err := b.engine.Inspect(ctx, b.Container)
 	switch {
 	case errors.Is(err, engine.ErrNoContainer):
-		return nil, b.gone(c)
+		return nil, b.gone(EndOf(c))
 	case err != nil:
 		return nil, err
 	case c.Labels[labelBox] != b.ID:
 		return nil, corral.Errorf(corral.ErrUnavailable, "remove or rename it", "the container %s is not the sandbox's", b.Container)
 	case !c.Running:
-		b.log.Warn("a sandbox's container has ended", "name", b.Sandbox, "container", b.Container, "exit", c.Exit, "oom", c.OOM)
-		if err := noteEnd(b.dir, EndOf(c)); err != nil {
+		end := b.howEnded(ctx, c)
+		b.log.Warn("a sandbox's container has ended", "name", b.Sandbox, "container", b.Container, "exit", end.Code, "oom", end.OOM)
+		if err := noteEnd(b.dir, end); err != nil {
 			b.log.Warn("cannot note how a sandbox's container ended", "name", b.Sandbox, "error", err)
 		}
-		return nil, b.gone(c)
+		return nil, b.gone(end)
 	}
 	return b.reach(ctx, c)
 }

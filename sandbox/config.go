@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox/boundary"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/secrets"
 	"github.com/corral-exec/corral/sandbox/users"
 )
 
@@ -171,7 +172,7 @@ type Mounts struct {
 	// says which are refused. With BindRoots, they have to be in one of those.
 	Binds     []string
 	BindRoots []string
-	Secrets   map[string]Secret // files that commands find in SecretsDir, by their names
+	Secrets   map[string]secrets.Source // files that commands find in secrets.Dir, by their names
 }
 
 // Workdir is the workspace in the container, without [Workspace.Home].
@@ -240,8 +241,12 @@ func (c *Config) complete() error {
 	if err := c.judge(); err != nil {
 		return err
 	}
-	if err := c.mountSecrets(); err != nil {
-		return err
+	if len(c.Mounts.Secrets) > 0 {
+		dir, err := secrets.Place(c.StateDir, c.Name)
+		if err != nil {
+			return err
+		}
+		c.mounts = append(c.mounts, engine.Mount{Source: dir, Target: secrets.Dir, ReadOnly: true})
 	}
 	if c.Resources.Pids > 0 && c.Resources.Pids < minPids {
 		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("allow at least %d", minPids), "%d processes are too few for a sandbox: its warden and a shell need more", c.Resources.Pids)

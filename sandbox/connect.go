@@ -91,9 +91,35 @@ func (b *box) watch(ctx context.Context, c engine.Container, died context.Cancel
 // killed is the exit code of a container whose init was killed.
 const killed = 128 + int(corral.SIGKILL)
 
-// gone is wardenexec.ErrGone, with why the container has ended if that is known.
-func (b *box) gone(c engine.Container) error {
+// oomNews is how long an engine may take to say that a container ended for want of
+// memory, once it has said that it ended: to Docker these are two events, in either
+// order.
+const oomNews = time.Second
+
+// howEnded is what the engine says of how a container ended. One that was killed
+// without a reason that is known is looked at again, for up to oomNews.
+func (b *box) howEnded(ctx context.Context, c engine.Container) *End {
 	end := EndOf(c)
+	if l, err := loadLife(b.dir); err == nil && l.Ended != nil {
+		return end // it is known already
+	}
+	for since := time.Now(); end.Code == killed && !end.OOM && time.Since(since) < oomNews; {
+		select {
+		case <-time.After(25 * time.Millisecond):
+		case <-ctx.Done():
+			return end
+		}
+		now, err := b.engine.Inspect(ctx, c.ID)
+		if err != nil {
+			return end
+		}
+		end = EndOf(now)
+	}
+	return end
+}
+
+// gone is wardenexec.ErrGone, with why the container has ended if that is known.
+func (b *box) gone(end *End) error {
 	if l, err := loadLife(b.dir); err == nil && l.Ended != nil { // what removed it noted why
 		end = l.Ended
 	}

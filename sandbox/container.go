@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenbin"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/place"
 	"github.com/corral-exec/corral/sandbox/users"
 )
 
@@ -127,7 +128,7 @@ func (s *setup) spec(info engine.Info, rec boxRecord, warden engine.Mount) (engi
 	if s.Ephemeral {
 		c.Labels[labelEphemeral] = "1"
 	}
-	if p := placeOf(s.StateDir, s.Ephemeral); p != (place{}) {
+	if p := place.Of(s.StateDir, s.Ephemeral); p != (place.Place{}) {
 		c.Labels[labelPlace] = p.String()
 	}
 	if info.Container != "" {

@@ -15,6 +15,8 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/execdriver"
+	"github.com/corral-exec/corral/sandbox/place"
+	"github.com/corral-exec/corral/sandbox/secrets"
 )
 
 // An Executor is one sandbox; it is a corral.Executor and an io.Closer.
@@ -63,8 +65,10 @@ func New(cfg Config) (_ *Executor, err error) {
 	if err := os.MkdirAll(e.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the sandbox's state directory: %w", err)
 	}
-	if e.owner, err = lockOwner(set.StateDir, set.Ephemeral); err != nil {
-		return nil, err
+	if set.Ephemeral {
+		if e.owner, err = place.Use(set.StateDir); err != nil {
+			return nil, err
+		}
 	}
 	if e.records, err = wardenexec.OpenRecords(filepath.Join(e.dir, logsDir), e.log); err != nil {
 		closeLock(e.owner)
@@ -241,7 +245,7 @@ func (e *Executor) remove(ctx context.Context, workspace bool) error {
 			return err
 		}
 	}
-	if err := dropSecrets(e.stateDir, e.name); err != nil {
+	if err := secrets.Drop(e.stateDir, e.name); err != nil {
 		return err
 	}
 	if workspace && rec.Workspace != "" {

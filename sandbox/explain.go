@@ -5,6 +5,7 @@ import (
 
 	"github.com/corral-exec/corral/sandbox/boundary"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/secrets"
 )
 
 // Explain says what a container of the configuration is like on an engine, and
@@ -41,7 +42,7 @@ func (c Config) Explain(info engine.Info) (engine.Spec, []boundary.Refusal, erro
 			}
 		}
 	}
-	secrets := c.Mounts.Secrets
+	given := c.Mounts.Secrets
 	c.Mounts.Secrets = nil // whose place in memory would be made
 	if c.Engine == nil {
 		c.Engine = struct{ engine.Engine }{} // it is only asked later
@@ -49,13 +50,13 @@ func (c Config) Explain(info engine.Info) (engine.Spec, []boundary.Refusal, erro
 	if err := c.complete(); err != nil {
 		return engine.Spec{}, refusals, err
 	}
-	c.Mounts.Secrets = secrets
-	if err := c.checkSecrets(); err != nil {
+	c.Mounts.Secrets = given
+	if err := secrets.Check(given); err != nil {
 		return engine.Spec{}, refusals, err
 	}
 	s := c.plan()
-	if len(secrets) > 0 {
-		s.Mounts = append(s.Mounts, engine.Mount{Target: SecretsDir, ReadOnly: true})
+	if len(given) > 0 {
+		s.Mounts = append(s.Mounts, engine.Mount{Target: secrets.Dir, ReadOnly: true})
 	}
 	err := c.adapt(&s, info)
 	for _, ask := range asked {

@@ -1,7 +1,10 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -23,7 +26,7 @@ func TestGone(t *testing.T) {
 		{engine.Container{Exit: 137}, plain},
 		{engine.Container{}, plain},
 	} {
-		if err := (&box{dir: t.TempDir()}).gone(tt.c); !errors.Is(err, wardenexec.ErrGone) || err.Error() != tt.want {
+		if err := (&box{dir: t.TempDir()}).gone(EndOf(tt.c)); !errors.Is(err, wardenexec.ErrGone) || err.Error() != tt.want {
 			t.Errorf("%+v: %v, want %s", tt.c, err, tt.want)
 		}
 	}
@@ -39,8 +42,29 @@ func TestGone(t *testing.T) {
 		if err := noteLife(b.dir, func(l *life) { l.Ended = tt.end }); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.gone(engine.Container{Exit: 137, OOM: true}); err.Error() != tt.want {
+		if err := b.gone(EndOf(engine.Container{Exit: 137, OOM: true})); err.Error() != tt.want {
 			t.Errorf("%+v: %v, want %s", tt.end, err, tt.want)
+		}
+	}
+}
+
+// lateNews is an engine that says that a container ended, and only later of what.
+type lateNews struct {
+	engine.Engine
+	asked int
+}
+
+func (e *lateNews) Inspect(context.Context, string) (engine.Container, error) {
+	e.asked++
+	return engine.Container{ID: "c", Exit: 137, OOM: e.asked > 3, Labels: map[string]string{labelBox: "b"}}, nil
+}
+
+func TestGoneOfMemory(t *testing.T) {
+	b := &box{boxRecord: boxRecord{ID: "b", Container: "c"}, dir: t.TempDir(), engine: &lateNews{}, log: slog.New(slog.DiscardHandler)}
+	b.named.Store(true)
+	for range 2 { // the second time it is in the box's record
+		if _, err := b.connect(t.Context(), false); !errors.Is(err, wardenexec.ErrGone) || !strings.Contains(err.Error(), "no memory left") {
+			t.Errorf("%v", err)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -11,12 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/state/filelock"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/warden/wire"
@@ -31,7 +28,7 @@ func (b *box) acceptWarden(ctx context.Context, c engine.Container) (wire.Conn, 
 	}
 	defer l.Close()
 	if engine.IsGVisor(b.Runtime) {
-		return b.acceptGVisor(ctx, l, c)
+		return l.AcceptSecret(ctx, func(cred *unix.Ucred) error { return checkGofer(int(cred.Pid), c) }, filepath.Join(b.dir, boxSecret))
 	}
 	conn, err := l.Accept(ctx, func(cred *unix.Ucred) error {
 		if int(cred.Pid) != c.PID {
@@ -43,54 +40,6 @@ func (b *box) acceptWarden(ctx context.Context, c engine.Container) (wire.Conn, 
 		return nil, err
 	}
 	return conn, nil
-}
-
-// acceptGVisor waits for the warden of a container in gVisor, from where the kernel shows
-// no one but gVisor. The warden begins by a secret. The first that dials is the warden:
-// nothing else runs there before it was spoken to.
-func (b *box) acceptGVisor(ctx context.Context, l *wardenexec.Listener, c engine.Container) (wire.Conn, error) {
-	var refused error
-	for {
-		conn, err := l.Accept(ctx, func(cred *unix.Ucred) error { return checkGofer(int(cred.Pid), c) })
-		if err != nil {
-			return nil, errors.Join(err, refused)
-		}
-		if err = b.checkSecret(conn); err == nil {
-			conn.SetOneWay()
-			return conn, nil
-		}
-		refused = fmt.Errorf("what dialled is not the warden: %w", err)
-		conn.Close() // it may be closed
-	}
-}
-
-// secretLimit bounds how long the warden may take to say its secret, which it does at once.
-const secretLimit = time.Second
-
-// checkSecret takes the first message of a connection, before anything is said on it.
-func (b *box) checkSecret(conn wire.Conn) error {
-	late := time.AfterFunc(secretLimit, func() { conn.Close() })
-	m, fds, err := conn.Recv()
-	for _, fd := range fds {
-		unix.Close(fd)
-	}
-	if !late.Stop() || err != nil {
-		return fmt.Errorf("it does not say who it is: %w", err)
-	}
-	if m.Type != wire.Identify || len(m.Tag) < wire.SecretSize {
-		return errors.New("it does not say who it is")
-	}
-	file := filepath.Join(b.dir, boxSecret)
-	known, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return atomicfile.Write(file, m.Tag, atomicfile.Options{})
-	case err != nil:
-		return err
-	case subtle.ConstantTimeCompare(known, m.Tag) == 0:
-		return errors.New("it does not know the warden's secret")
-	}
-	return nil
 }
 
 // checkGofer makes sure that a process on this machine is one of gVisor's own of a
@@ -220,36 +169,6 @@ func lockFile(ctx context.Context, name string) (*os.File, error) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "wait for it, or end it", "another program uses the sandbox: %w", err)
 	}
 	return f, err
-}
-
-// lockOwner says that an ephemeral state directory is in use, until this
-// process ends, however it does.
-func lockOwner(dir string, ephemeral bool) (*os.File, error) {
-	if !ephemeral {
-		return nil, nil
-	}
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cannot mark the state directory as in use: %w", err)
-	}
-	// Shared: several sandboxes can have one state directory.
-	if err := setLock(f, unix.F_RDLCK); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("cannot mark the state directory %s as in use: %w", dir, err)
-	}
-	return f, nil
-}
-
-// ownerLives tells whether an ephemeral state directory is in use.
-func ownerLives(dir string) bool {
-	f, err := os.Open(filepath.Join(dir, lockName))
-	if err != nil {
-		return !errors.Is(err, os.ErrNotExist)
-	}
-	defer f.Close()
-	lock := unix.Flock_t{Type: unix.F_WRLCK}
-	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock)
-	return err != nil || lock.Type != unix.F_UNLCK
 }
 
 // owner is the user that commands run as when none is configured.

@@ -41,10 +41,6 @@ func (b *box) alone() (bool, error) { return true, nil }
 
 func (b *box) share() error { return nil }
 
-func lockOwner(string, bool) (*os.File, error) { return nil, nil }
-
-func ownerLives(string) bool { return true }
-
 func (c *Config) owner() string { return nobody }
 
 func ownerOf(string) (int, bool) { return 0, false }

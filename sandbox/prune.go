@@ -10,6 +10,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/secrets"
 )
 
 // PruneOptions say what is old. Zero: nothing is.
@@ -99,7 +100,7 @@ func (e *Executor) pruneWorkspace(ctx context.Context) error {
 	if err != nil || len(rec.Boxes) > 0 {
 		return err
 	}
-	if err := dropSecrets(e.stateDir, e.name); err != nil || rec.Workspace == "" {
+	if err := secrets.Drop(e.stateDir, e.name); err != nil || rec.Workspace == "" {
 		return err
 	}
 	if err := removeWorkspace(ctx, e.engine, e.stateDir, rec.Workspace); err != nil {

@@ -59,12 +59,12 @@ func (s *setup) setUp(ctx context.Context, b *box) (err error) {
 		kept := run
 		return noteLife(b.dir, func(l *life) { l.Setup = &kept })
 	}
-	log, err := newHeadTail(filepath.Join(b.dir, setupLogFile), maxSetupLog)
+	log, err := runner.NewHeadTail(filepath.Join(b.dir, setupLogFile), maxSetupLog)
 	if err == nil {
 		err = note()
 	}
 	if err != nil {
-		return errors.Join(err, x.Close())
+		return errors.Join(fmt.Errorf("cannot keep the output of the setup command: %w", err), x.Close())
 	}
 	cmd := corral.Command{Shell: s.SetupCommand, MergeStderr: true, Timeout: SetupLimit}
 	res, rerr := runner.Run(ctx, x, cmd, runner.Options{Stdout: log, MaxOutput: quotedBytes})
@@ -146,56 +146,4 @@ func lastLines(e runner.Excerpt) string {
 	lines = lines[max(0, len(lines)-quotedLines):]
 	text = strings.Join(lines, " | ")
 	return strings.ToValidUTF8(text[max(0, len(text)-quotedBytes):], "\uFFFD")
-}
-
-// headTail is a file of the beginning and the end of what is written to it. The
-// beginning is there at once, the end with Close.
-type headTail struct {
-	f       *os.File
-	max     int
-	head    int
-	tail    []byte
-	omitted int64
-}
-
-func newHeadTail(file string, most int) (*headTail, error) {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cannot keep the output of the setup command: %w", err)
-	}
-	return &headTail{f: f, max: most}, nil
-}
-
-func (h *headTail) Write(p []byte) (int, error) {
-	n := min(len(p), h.max-h.head)
-	if n > 0 {
-		if _, err := h.f.Write(p[:n]); err != nil {
-			return 0, fmt.Errorf("cannot keep the output of the setup command: %w", err)
-		}
-		h.head += n
-	}
-	h.tail = append(h.tail, p[n:]...)
-	if len(h.tail) > 2*h.max {
-		h.trim()
-	}
-	return len(p), nil
-}
-
-func (h *headTail) trim() {
-	if over := len(h.tail) - h.max; over > 0 {
-		h.omitted += int64(over)
-		h.tail = h.tail[:copy(h.tail, h.tail[over:])]
-	}
-}
-
-func (h *headTail) Close() error {
-	h.trim()
-	var err error
-	if h.omitted > 0 {
-		_, err = fmt.Fprintf(h.f, "\n[… %d bytes left out …]\n", h.omitted)
-	}
-	if err == nil {
-		_, err = h.f.Write(h.tail)
-	}
-	return errors.Join(err, h.f.Close())
 }

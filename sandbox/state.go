@@ -13,6 +13,8 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/files"
+	"github.com/corral-exec/corral/sandbox/place"
+	"github.com/corral-exec/corral/sandbox/secrets"
 )
 
 // userOf reads uid:gid, which checkUser has checked.
@@ -22,9 +24,6 @@ func userOf(text string) (u files.User) {
 	u.GID, _ = strconv.Atoi(gid)
 	return u
 }
-
-// lockName is the file in a state directory that its owners lock.
-const lockName = "owner.lock"
 
 // sweepOnce removes, before this life's first container, those that will not be
 // used again, and what a crash left of this sandbox. The sandbox's lock is held.
@@ -68,7 +67,11 @@ func Sweep(ctx context.Context, engine engine.Engine, stateDir string) ([]string
 	note(nil, sweepNascent(stateDir))
 	note(sweepBoxes(ctx, engine, stateDir))
 	note(sweepLeft(ctx, engine, stateDir))
-	note(nil, errors.Join(sweepImages(ctx, engine, stateDir), sweepWorkspaces(ctx, engine, stateDir), sweepSecrets(stateDir), lent.Sweep(ctx)))
+	exists := func(name string) bool {
+		_, err := os.Stat(sandboxDir(stateDir, name))
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	note(nil, errors.Join(sweepImages(ctx, engine, stateDir), sweepWorkspaces(ctx, engine, stateDir), secrets.Sweep(stateDir, exists), lent.Sweep(ctx)))
 	slices.Sort(removed)
 	return slices.Compact(removed), errors.Join(errs...)
 }
@@ -92,7 +95,7 @@ func sweepContainers(ctx context.Context, engine engine.Engine, stateDir string)
 		ours := oursToJudge(c)
 		switch {
 		case ephemeral && ours:
-			if ownerLives(dir) {
+			if place.InUse(dir) {
 				continue
 			}
 		case ephemeral:
@@ -112,7 +115,7 @@ func sweepContainers(ctx context.Context, engine engine.Engine, stateDir string)
 			continue
 		}
 		removed = append(removed, c.Name)
-		if ephemeral && ours && marked(dir) {
+		if ephemeral && ours && place.Marked(dir) {
 			dirs[dir] = true
 		}
 	}
@@ -122,6 +125,31 @@ func sweepContainers(ctx context.Context, engine engine.Engine, stateDir string)
 		}
 	}
 	return removed, errors.Join(errs...)
+}
+
+// oursToJudge reports whether what is at the path of a container's state directory
+// here is that directory.
+func oursToJudge(c engine.Container) bool {
+	text := c.Labels[labelPlace]
+	if text == "" { // made by an earlier version, or by another system's
+		return true
+	}
+	ephemeral := c.Labels[labelEphemeral] == "1"
+	return place.Parse(text).Sees(place.Of(c.Labels[labelState], ephemeral), ephemeral)
+}
+
+// ownerGone reports whether the owner of an ephemeral container was in a container
+// of this engine that has ended.
+func ownerGone(ctx context.Context, eng engine.Engine, c engine.Container) (bool, error) {
+	id := c.Labels[labelOwner]
+	if id == "" {
+		return false, nil
+	}
+	owner, err := eng.Inspect(ctx, id)
+	if errors.Is(err, engine.ErrNoContainer) {
+		return true, nil
+	}
+	return err == nil && !owner.Running, err
 }
 
 // sweepSandbox removes boxes of a sandbox to which it does not refer. Its lock
@@ -256,14 +284,7 @@ func sweepLeft(ctx context.Context, engine engine.Engine, stateDir string) (remo
 // removeState removes the state directory of an ephemeral sandbox that is not in
 // use any more.
 func removeState(ctx context.Context, engine engine.Engine, dir string) error {
-	return errors.Join(removeWorkspaces(ctx, engine, dir), dropSecrets(dir, ""), os.RemoveAll(dir))
-}
-
-// marked tells whether a directory is the state directory of an ephemeral
-// sandbox: a label alone is not reason enough to delete a directory.
-func marked(dir string) bool {
-	info, err := os.Lstat(filepath.Join(dir, lockName))
-	return err == nil && info.Mode().IsRegular()
+	return errors.Join(removeWorkspaces(ctx, engine, dir), secrets.Drop(dir, ""), os.RemoveAll(dir))
 }
 
 // List returns the containers of a state directory, or of all if it is empty.

@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/secrets"
 )
 
 // says is what a command prints, which has to succeed.
@@ -157,7 +158,7 @@ func TestOwnUserFiles(t *testing.T) {
 	x := b.open(func(c *sandbox.Config) {
 		c.Workspace.Dir, c.Workspace.Access = work, sandbox.AccessReadWrite
 		c.Mounts.Binds = []string{data + ":/data:rw", file + ":/file:rw"}
-		c.Mounts.Secrets = map[string]sandbox.Secret{"KEY": {File: secret}}
+		c.Mounts.Secrets = map[string]secrets.Source{"KEY": {File: secret}}
 	})
 	me := says(t, x, "id -u")
 	for _, tc := range []struct{ shell, want string }{

@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/diskimage"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/place"
 )
 
 // A private workspace is a directory of the state directory, or a volume of an
@@ -340,7 +341,7 @@ func sweepImages(ctx context.Context, engine engine.Engine, stateDir string) err
 		case m.File != m.Dir+imageSuffix || filepath.Base(filepath.Dir(m.Dir)) != workspacesDir: // not ours
 		case m.Deleted:
 			errs = append(errs, removeDirectory(state, filepath.Base(m.Dir)))
-		case state != stateDir && marked(state) && !ownerLives(state):
+		case state != stateDir && place.Marked(state) && !place.InUse(state):
 			errs = append(errs, removeState(ctx, engine, state))
 		}
 	}

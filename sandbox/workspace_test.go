@@ -39,7 +39,7 @@ func (e *sweptEngine) RemoveVolume(_ context.Context, name string) error {
 func TestSweepEphemeralVolumes(t *testing.T) {
 	for _, fails := range []error{nil, errors.New("it is in use")} {
 		dir := t.TempDir()
-		if err := errors.Join(os.WriteFile(filepath.Join(dir, lockName), nil, 0o600), os.MkdirAll(workspaceDir(dir, "w-1"), 0o700)); err != nil {
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, "owner.lock"), nil, 0o600), os.MkdirAll(workspaceDir(dir, "w-1"), 0o700)); err != nil {
 			t.Fatal(err)
 		}
 		labels := map[string]string{Label: "sandbox", labelState: dir, labelEphemeral: "1"}

@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corral-exec/corral/api"
-	"github.com/corral-exec/corral/gateway/porthost"
+	"github.com/corral-exec/corral/gateway/ports"
 	"github.com/corral-exec/corral/internal/test/damagetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox/files"
@@ -128,7 +128,7 @@ func TestTarget(t *testing.T) {
 			r.Header.Set("E2b-Sandbox-Id", id)
 			r.Header.Set("E2b-Sandbox-Port", port)
 		}
-		domain, err := porthost.Parse(tc.domain)
+		domain, err := ports.Parse(tc.domain)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,14 +11,11 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/ports"
 )
 
-// TrafficHeader has the token for the ports of a sandbox that are not public. It leaves
-// Authorization to the sandbox.
-const TrafficHeader = "E2b-Traffic-Access-Token"
-
 // OwnHeaders are headers of clients that are not for what listens in a sandbox.
-var OwnHeaders = []string{TrafficHeader, "E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token", "X-Api-Key"}
+var OwnHeaders = []string{ports.TrafficHeader, "E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token", "X-Api-Key"}
 
 // Port is the sandbox of a request for a port of it, and by what right the request is made:
 // that of who made the sandbox, if the ports are public, or if the request has their token.
@@ -28,7 +25,7 @@ func (s *Server) Port(r *http.Request) (*http.Request, *access.Grant, error) {
 	if !ok || s.over(b) {
 		return nil, nil, errGone(id)
 	}
-	if b.Traffic != "" && !same(r.Header.Get(TrafficHeader), b.Traffic) {
+	if b.Traffic != "" && !same(r.Header.Get(ports.TrafficHeader), b.Traffic) {
 		return nil, nil, &Error{Status: http.StatusForbidden, Message: "The ports of the sandbox are not public: send its token in e2b-traffic-access-token", Sandbox: id}
 	}
 	if b.Preset.Code && port == codePort && r.URL.Path == "/execute" && !same(r.Header.Get("X-Access-Token"), b.Token) {

@@ -16,7 +16,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway/access"
-	"github.com/corral-exec/corral/gateway/porthost"
+	"github.com/corral-exec/corral/gateway/ports"
 	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
@@ -64,7 +64,7 @@ type Config struct {
 	// Grant is what a key allows that made a sandbox, by its Ref.
 	Grant func(ref string) *access.Grant
 	// Domain is below which sandboxes have host names. Zero: clients name them in headers.
-	Domain porthost.Domain
+	Domain ports.Domain
 	// Settings are read for every call.
 	Settings func() config.E2B
 	// CodeImage is the image of the template for a code interpreter.

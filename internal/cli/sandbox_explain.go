@@ -18,7 +18,7 @@ import (
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/inspect"
 	"github.com/corral-exec/corral/internal/words"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/secrets"
 )
 
 func (a *app) sandboxExplain() *cobra.Command {
@@ -160,7 +160,7 @@ func (e sandboxView) printBox(line func(name, format string, args ...any)) {
 			from = "memory"
 		case m.Bytes > 0:
 			from += ", at most " + sizeText(m.Bytes)
-		case m.Target == sandbox.SecretsDir:
+		case m.Target == secrets.Dir:
 			from = "memory: " + strings.Join(e.Secrets, ", ")
 		}
 		if m.Refused {

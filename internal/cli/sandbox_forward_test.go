@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/gateway/listen"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/session"
@@ -63,7 +64,7 @@ func gatewayWithPorts(t *testing.T) (state string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := gateway.ListenUnix(filepath.Join(state, api.SocketFile))
+	l, err := listen.Unix(filepath.Join(state, api.SocketFile))
 	if err != nil {
 		t.Fatal(err)
 	}

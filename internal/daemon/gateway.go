@@ -22,7 +22,8 @@ import (
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/gateway/e2b"
-	"github.com/corral-exec/corral/gateway/porthost"
+	"github.com/corral-exec/corral/gateway/listen"
+	"github.com/corral-exec/corral/gateway/ports"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/fleet/hub"
@@ -199,14 +200,14 @@ const portSecretFile = "ports.secret"
 
 // portHosts gives ports of sandboxes host names, if the configuration has a domain.
 func (s *Gateway) portHosts(cfg *gateway.Config, domain policy.Setting[string]) (err error) {
-	if cfg.Domain, err = porthost.Parse(domain.Value); err != nil || cfg.Domain.IsZero() {
+	if cfg.Domain, err = ports.Parse(domain.Value); err != nil || cfg.Domain.IsZero() {
 		return err
 	}
 	secret, err := gateway.Token(filepath.Join(s.dir, portSecretFile), s.log)
 	if err != nil {
 		return err
 	}
-	cfg.PortSecret = porthost.Secret(secret)
+	cfg.PortSecret = ports.Secret(secret)
 	cfg.PublicPorts = func(agent string) bool {
 		return s.hosts.policies.agent(agent).Sandbox.AllowPublicTraffic.Value
 	}
@@ -218,7 +219,7 @@ func overTCP(l net.Listener) bool { return l.Addr().Network() != "unix" }
 // listen takes the sockets that systemd hands in, or makes them. The Unix
 // socket is made in any case: it is how others find this gateway.
 func (s *Gateway) listen() error {
-	handed, err := gateway.Activated()
+	handed, err := listen.Activated()
 	if err != nil {
 		return err
 	}
@@ -240,7 +241,7 @@ func (s *Gateway) listenUnix(path string) error {
 	if slices.ContainsFunc(s.listeners, func(l net.Listener) bool { return l.Addr().String() == path }) {
 		return nil
 	}
-	l, err := gateway.ListenUnix(path)
+	l, err := listen.Unix(path)
 	if err != nil {
 		return err
 	}
@@ -525,14 +526,14 @@ func (s *Gateway) certificate(c config.TLS) (*tls.Config, error) {
 			return nil, err
 		}
 		s.log.Info("the gateway shows a certificate of its own", "fingerprint", selfcert.Fingerprint(own.Certificate[0]))
-		return gateway.TLSWith(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &own, nil }), nil
+		return listen.WithCertificate(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &own, nil }), nil
 	case cert == "" && key == "":
 		return nil, nil
 	case cert == "" || key == "":
 		return nil, corral.Errorf(corral.ErrInvalid, "set both, or gateway.tls.self", "gateway.tls has only one of cert and key")
 	}
 	home := AccountHome()
-	return gateway.TLS(config.ExpandHome(cert, home), config.ExpandHome(key, home), s.log)
+	return listen.TLS(config.ExpandHome(cert, home), config.ExpandHome(key, home), s.log)
 }
 
 // certificateFile has the certificate of the gateway's own, and its key.

@@ -57,7 +57,7 @@ func servePorts(t *testing.T, more string) (*serving, *client.Client) {
 }
 
 // listen starts the program that listens.
-func listen(t *testing.T, c *client.Client) {
+func listenInside(t *testing.T, c *client.Client) {
 	t.Helper()
 	f, err := os.Open(built.Program(t, "internal/test/portserver"))
 	if err != nil {
@@ -110,7 +110,7 @@ func fetch(t *testing.T, c *http.Client, method, path string, body io.Reader, he
 // A port has a host name of its own, which is not another sandbox's, nor the API's.
 func TestPortHosts(t *testing.T) {
 	g, c := servePorts(t, "")
-	listen(t, c)
+	listenInside(t, c)
 	at, err := c.SandboxAddress(t.Context(), "main", 8080)
 	if err != nil || at.URL != "http://8080-main.boxes.test/" || at.Token == "" || at.Public {
 		t.Fatalf("%+v, %v", at, err)
@@ -168,7 +168,7 @@ func TestPorts(t *testing.T) {
 	if status, text := fetch(t, web, "GET", "8080/", nil); status != 502 || !strings.Contains(text, "does not run") {
 		t.Errorf("without a container: %d %s", status, text)
 	}
-	listen(t, c)
+	listenInside(t, c)
 
 	status, text := fetch(t, web, "DELETE", "8080/a/b?c", nil, "Authorization", "Bearer secret", api.HeaderAgent, "main")
 	if status != 200 || text != "DELETE /a/b?c, key \"\", agent \"\"\n" {

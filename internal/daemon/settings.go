@@ -9,8 +9,8 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/policy"
-	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/engines"
+	"github.com/corral-exec/corral/sandbox/secrets"
 )
 
 // Modes of the sandbox.
@@ -49,7 +49,7 @@ type Settings struct {
 	Binds, BindRoots               []string
 	Network, Seccomp, AppArmor     string
 	TimeZone                       string
-	Secrets                        map[string]sandbox.Secret
+	Secrets                        map[string]secrets.Source
 	SetupCommand                   string
 	UIDRange                       string
 
@@ -98,9 +98,9 @@ func (o *Options) SettingsOf(c config.Agent) Settings {
 	s.Secrets = nil
 	for name, from := range box.Secrets {
 		if s.Secrets == nil {
-			s.Secrets = map[string]sandbox.Secret{}
+			s.Secrets = map[string]secrets.Source{}
 		}
-		s.Secrets[name] = sandbox.Secret{File: config.ExpandHome(from.File, AccountHome()), Env: from.Env}
+		s.Secrets[name] = secrets.Source{File: config.ExpandHome(from.File, AccountHome()), Env: from.Env}
 	}
 	s.Binds, s.BindRoots = nil, ExpandHomes(box.BindRoots.Value)
 	for _, level := range box.Binds {

@@ -39,18 +39,6 @@ func File[T any](t testing.TB, path, named string, same func(a, b T) bool, read 
 	file(t, path, named, same, read, Each)
 }
 
-// Flipped is File without the cuts.
-func Flipped[T any](t testing.TB, path, named string, same func(a, b T) bool, read func() (T, error)) {
-	t.Helper()
-	file(t, path, named, same, read, func(content []byte, f func(string, []byte)) {
-		Each(content, func(how string, damaged []byte) {
-			if len(damaged) == len(content) {
-				f(how, damaged)
-			}
-		})
-	})
-}
-
 func file[T any](t testing.TB, path, named string, same func(a, b T) bool, read func() (T, error), each func([]byte, func(string, []byte))) {
 	t.Helper()
 	content, err := os.ReadFile(path)

@@ -22,7 +22,7 @@ var layers = []layer{
 	// What is kept, what goes over wires, and what a command is made of.
 	{"ground", []string{"tools", "contract"}, []string{
 		"internal/origin", "internal/script", "internal/state/journal", "internal/state/selfcert", "internal/warden/outlog", "internal/warden/wardenbin", "internal/warden/wire", "internal/words",
-		"pathenv", "runner", "sandbox/files", "session/keys",
+		"pathenv", "runner", "sandbox/files", "sandbox/place", "sandbox/secrets", "session/keys",
 	}},
 	// Hosts that run commands. It decides nothing.
 	{"execution", []string{"tools", "contract", "ground"}, []string{
@@ -34,7 +34,7 @@ var layers = []layer{
 	// Other machines, and other gateways.
 	{"fleet", []string{"tools", "contract", "ground", "decision"}, []string{"internal/fleet/...", "nodeexec"}},
 	// What agents and platforms call.
-	{"service", []string{"tools", "contract", "ground", "decision"}, []string{"client", "console", "gateway", "gateway/access", "gateway/e2b", "gateway/e2b/envdpb", "gateway/porthost", "session", "tool/..."}},
+	{"service", []string{"tools", "contract", "ground", "decision"}, []string{"client", "console", "gateway", "gateway/access", "gateway/e2b", "gateway/e2b/envdpb", "gateway/listen", "gateway/ports", "session", "tool/..."}},
 	// It puts all of it together.
 	{"composition", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"daemon", "internal/daemon", "internal/doctor", "internal/inspect", "internal/reach"}},
 	// Programs, and what is theirs alone.

@@ -324,14 +324,3 @@ func printable(s string) string {
 func (c *client) close() {
 	c.conn.Close()
 }
-
-// Busy asks, over a connection of its own, whether a command runs under a
-// warden or its end is still to be recorded. It closes the connection.
-func Busy(ctx context.Context, conn wire.Conn) (bool, error) {
-	c, err := greet(ctx, conn)
-	if err != nil {
-		return false, err
-	}
-	c.close()
-	return len(c.items) > 0, nil
-}

@@ -1,7 +1,8 @@
-// Package porthost is about the host names of ports: PORT-SANDBOX.DOMAIN leads a browser to
-// what listens on a port of a sandbox, with an origin of its own, which is never that of
-// the API. A caller shows a key of the gateway, or the token of that one sandbox.
-package porthost
+// Package ports is about the ports of sandboxes and nodes, as clients reach them by HTTP:
+// the host names PORT-SANDBOX.DOMAIN, each with an origin of its own, which is never that
+// of the API; the tokens that open the ports of one sandbox; and the reverse proxy to what
+// listens there.
+package ports
 
 import (
 	"crypto/hmac"

@@ -1,10 +1,9 @@
-package gateway
+package ports
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"html/template"
 	"log/slog"
 	"net"
 	"net/http"
@@ -17,32 +16,58 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
-	"github.com/corral-exec/corral/gateway/e2b"
 )
 
-type proxiedKey struct{}
+// TrafficHeader has the token that opens the ports of a sandbox, as E2B's clients send it.
+// It goes no further than the gateway, and leaves Authorization to the sandbox.
+const TrafficHeader = "E2b-Traffic-Access-Token"
 
-// proxied is a request on its way to a port.
+// A Target is where a request goes.
+type Target struct {
+	Conn   net.Conn // to the port, for this request alone
+	Port   int
+	Prefix string // of the route, escaped; the rest of the path is the sandbox's
+	Path   string // escaped
+	Origin string // of its own, which the whole of it is; empty: it has that of the API
+	Host   string // that the program inside is addressed as; empty: localhost:PORT
+	Theirs bool   // Authorization is for the sandbox, which may have keys of its own
+}
+
+type targetKey struct{}
+
+// proxied is a request on its way to its target.
 type proxied struct {
-	conn   *portConn
-	prefix string // of the route, escaped; the rest of the path is the sandbox's
-	path   string // escaped
-	origin string // of its own, which the whole of it is; empty: it has that of the API
-	host   string // that the program inside is addressed as; empty: localhost:PORT
-	theirs bool   // Authorization is for the sandbox, which may have keys of its own
-	err    error  // why it was not answered
+	Target
+	err error // why it was not answered
 }
 
-func proxiedOf(ctx context.Context) *proxied { return ctx.Value(proxiedKey{}).(*proxied) }
+func proxiedOf(ctx context.Context) *proxied { return ctx.Value(targetKey{}).(*proxied) }
 
-// proxyPort passes on a request by HTTP, and the answer.
-func (s *Server) proxyPort(w http.ResponseWriter, r *http.Request, conn *portConn) error {
-	p := &proxied{conn: conn}
-	p.prefix, p.path = splitPortPath(r.URL.EscapedPath())
-	return s.proxy(w, r, p)
+// A Proxy passes on requests to ports, and the answers. There is a connection for each
+// request: one that is kept could be that of a container, or of an agent's sandbox, that
+// is gone by then.
+type Proxy struct{ reverse *httputil.ReverseProxy }
+
+// NewProxy makes a Proxy.
+func NewProxy(log *slog.Logger) *Proxy {
+	return &Proxy{&httputil.ReverseProxy{
+		FlushInterval:  -1, // at once
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Transport:      newTransport(),
+		Rewrite:        rewrite,
+		ModifyResponse: modify,
+		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) {
+			p := proxiedOf(r.Context())
+			if p.err = context.Cause(r.Context()); p.err == nil {
+				p.err = corral.Errorf(corral.ErrLost, "look at the output of what listens there", "port %d did not answer by HTTP: %w", p.Port, err)
+			}
+		},
+	}}
 }
 
-func (s *Server) proxy(w http.ResponseWriter, r *http.Request, p *proxied) (err error) {
+// Serve answers a request with what listens at its target. With an error nothing was
+// answered, or the answer broke off.
+func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, to Target) (err error) {
 	if r.Body != nil && r.Body != http.NoBody {
 		// Else nothing was answered before all of the body has come.
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -54,15 +79,17 @@ func (s *Server) proxy(w http.ResponseWriter, r *http.Request, p *proxied) (err 
 			if cut != http.ErrAbortHandler { //nolint:errorlint // it is compared like that by net/http
 				panic(cut)
 			}
-			err = corral.Errorf(corral.ErrLost, "", "the answer of port %d broke off", p.conn.port)
+			err = corral.Errorf(corral.ErrLost, "", "the answer of port %d broke off", to.Port)
 		}
 	}()
-	s.ports.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), proxiedKey{}, p)))
-	return p.err
+	on := &proxied{Target: to}
+	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, on)))
+	return on.err
 }
 
-// splitPortPath splits the path of a request after /v1/sandboxes/NAME/ports/PORT.
-func splitPortPath(escaped string) (prefix, path string) {
+// SplitPath splits the path of a request to /v1/sandboxes/NAME/ports/PORT or
+// /v1/nodes/NAME/ports/PORT after the port.
+func SplitPath(escaped string) (prefix, path string) {
 	const slashes = 6 // the sandbox's path begins with the last
 	at := 0
 	for range slashes - 1 {
@@ -71,32 +98,14 @@ func splitPortPath(escaped string) (prefix, path string) {
 	return escaped[:at], escaped[at:]
 }
 
-// portsProxy is what proxyPort uses. There is a connection for each request: one that is
-// kept could be that of a container, or of an agent's sandbox, that is gone by then.
-func (s *Server) portsProxy() *httputil.ReverseProxy {
-	return &httputil.ReverseProxy{
-		FlushInterval:  -1, // at once
-		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		Transport:      newPortTransport(),
-		Rewrite:        toPort,
-		ModifyResponse: fromPort,
-		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) {
-			p := proxiedOf(r.Context())
-			if p.err = context.Cause(r.Context()); p.err == nil {
-				p.err = corral.Errorf(corral.ErrLost, "look at the output of what listens there", "port %d did not answer by HTTP: %w", p.conn.port, err)
-			}
-		},
-	}
-}
-
-// portTransport speaks HTTP/2 with what can nothing else, which is gRPC, and HTTP/1.1 with
+// transport speaks HTTP/2 with what can nothing else, which is gRPC, and HTTP/1.1 with
 // the rest, which always can.
-type portTransport struct{ one, two *http.Transport }
+type transport struct{ one, two *http.Transport }
 
-func newPortTransport() portTransport {
-	t := portTransport{one: &http.Transport{
+func newTransport() transport {
+	t := transport{one: &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 1 << 20, ExpectContinueTimeout: time.Second,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return proxiedOf(ctx).conn, nil },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return proxiedOf(ctx).Conn, nil },
 	}}
 	t.two = t.one.Clone()
 	t.two.Protocols = new(http.Protocols)
@@ -104,31 +113,31 @@ func newPortTransport() portTransport {
 	return t
 }
 
-func (t portTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 		return t.two.RoundTrip(r)
 	}
 	return t.one.RoundTrip(r)
 }
 
-// toPort makes the request that the sandbox gets. Programs inside check that they are
+// rewrite makes the request that the sandbox gets. Programs inside check that they are
 // addressed by a name of their own, so that is localhost.
-func toPort(r *httputil.ProxyRequest) {
+func rewrite(r *httputil.ProxyRequest) {
 	p := proxiedOf(r.In.Context())
 	r.SetXForwarded()
-	if p.prefix != "" {
-		r.Out.Header.Set("X-Forwarded-Prefix", p.prefix)
+	if p.Prefix != "" {
+		r.Out.Header.Set("X-Forwarded-Prefix", p.Prefix)
 	}
-	local := "localhost:" + strconv.Itoa(p.conn.port)
-	host := cmp.Or(p.host, local)
-	u := &url.URL{Scheme: "http", Host: host, RawPath: p.path, RawQuery: r.In.URL.RawQuery}
-	u.Path, _ = url.PathUnescape(p.path) // it comes from a URL that was parsed
+	local := "localhost:" + strconv.Itoa(p.Port)
+	host := cmp.Or(p.Host, local)
+	u := &url.URL{Scheme: "http", Host: host, RawPath: p.Path, RawQuery: r.In.URL.RawQuery}
+	u.Path, _ = url.PathUnescape(p.Path) // it comes from a URL that was parsed
 	r.Out.URL, r.Out.Host = u, host
-	if !p.theirs { // the key of the gateway is nothing for the sandbox
+	if !p.Theirs { // the key of the gateway is nothing for the sandbox
 		r.Out.Header.Del("Authorization")
 	}
-	r.Out.Header.Del(e2b.TrafficHeader)
-	if p.origin != "" && host == local && r.In.Header.Get("Origin") == p.origin {
+	r.Out.Header.Del(TrafficHeader)
+	if p.Origin != "" && host == local && r.In.Header.Get("Origin") == p.Origin {
 		r.Out.Header.Set("Origin", "http://"+host)
 	}
 	for name := range r.Out.Header {
@@ -141,7 +150,7 @@ func toPort(r *httputil.ProxyRequest) {
 	for _, line := range lines {
 		var theirs []string
 		for part := range strings.SplitSeq(line, ";") {
-			if name, _, _ := strings.Cut(part, "="); !ownCookie(strings.TrimSpace(name)) {
+			if name, _, _ := strings.Cut(part, "="); !OwnCookie(strings.TrimSpace(name)) {
 				theirs = append(theirs, part)
 			}
 		}
@@ -151,8 +160,8 @@ func toPort(r *httputil.ProxyRequest) {
 	}
 }
 
-// ownCookie reports whether a cookie is the gateway's: a key may be in it.
-func ownCookie(name string) bool {
+// OwnCookie reports whether a cookie is the gateway's: a key may be in it.
+func OwnCookie(name string) bool {
 	name = strings.ToLower(name)
 	name = strings.TrimPrefix(strings.TrimPrefix(name, "__host-"), "__secure-")
 	return strings.HasPrefix(name, "corral")
@@ -165,17 +174,17 @@ var notTheirs = []string{
 	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers", api.HeaderRequestID,
 }
 
-// fromPort makes the answer that the client gets.
+// modify makes the answer that the client gets.
 //
 // What a sandbox says is not to be trusted, and on this route it has the origin of the
 // API: in a browser a script of it could call the API with what the browser knows of it.
 // With the policy sandbox a browser takes a page for one of no origin, and runs none of
 // its scripts; with nosniff it takes nothing for a page, or for a script, that does not
 // say so. The route is for programs, which do not mind.
-func fromPort(resp *http.Response) error {
+func modify(resp *http.Response) error {
 	p := proxiedOf(resp.Request.Context())
 	for _, name := range notTheirs {
-		if p.origin == "" || !strings.HasPrefix(name, "Access-Control-") {
+		if p.Origin == "" || !strings.HasPrefix(name, "Access-Control-") {
 			resp.Header.Del(name)
 		}
 	}
@@ -187,11 +196,11 @@ func fromPort(resp *http.Response) error {
 	set := resp.Header["Set-Cookie"]
 	resp.Header.Del("Set-Cookie")
 	for _, line := range set {
-		if name, _, _ := strings.Cut(line, "="); !ownCookie(strings.TrimSpace(name)) {
+		if name, _, _ := strings.Cut(line, "="); !OwnCookie(strings.TrimSpace(name)) {
 			resp.Header.Add("Set-Cookie", p.cookie(line))
 		}
 	}
-	if p.origin == "" {
+	if p.Origin == "" {
 		resp.Header.Add("Content-Security-Policy", "sandbox")
 		resp.Header.Set("X-Content-Type-Options", "nosniff")
 	}
@@ -204,7 +213,7 @@ func fromPort(resp *http.Response) error {
 // cookie is a cookie that the sandbox sets. One for a whole domain would be sent to other
 // sandboxes too: it is for this origin alone.
 func (p *proxied) cookie(line string) string {
-	if p.origin == "" {
+	if p.Origin == "" {
 		return line
 	}
 	parts := strings.Split(line, ";")
@@ -224,7 +233,7 @@ func (p *proxied) location(to string) string {
 	}
 	own := u.Host == "" && strings.HasPrefix(u.Path, "/")
 	for _, name := range []string{"localhost", "127.0.0.1", "[::1]"} {
-		own = own || u.Scheme == "http" && u.Host == name+":"+strconv.Itoa(p.conn.port)
+		own = own || u.Scheme == "http" && u.Host == name+":"+strconv.Itoa(p.Port)
 	}
 	if !own {
 		return to
@@ -239,22 +248,5 @@ func (p *proxied) location(to string) string {
 	if u.Fragment != "" {
 		rest += "#" + u.EscapedFragment()
 	}
-	return p.prefix + rest
+	return p.Prefix + rest
 }
-
-// writePage answers an error to those who ask for pages.
-func writePage(w http.ResponseWriter, status int, e api.ErrorBody) error {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	return errorPage.Execute(w, map[string]any{"Status": status, "Text": http.StatusText(status), "Error": e})
-}
-
-var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>{{.Status}} {{.Text}}</title>
-<h1>{{.Status}} {{.Text}}</h1>
-<p>{{.Error.Message}}</p>{{with .Error.Hint}}
-<p>What to do: {{.}}</p>{{end}}
-</html>
-`))

@@ -1,4 +1,4 @@
-package sandbox
+package wardenexec
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ func TestCheckSecret(t *testing.T) {
 	says := func(secret []byte) func(wire.Conn) error {
 		return func(c wire.Conn) error { return c.Send(&wire.Message{Type: wire.Identify, Tag: secret}) }
 	}
-	b := &box{dir: t.TempDir()}
+	file := filepath.Join(t.TempDir(), "secret")
 	for _, tc := range []struct {
 		name  string
 		begin func(wire.Conn) error
@@ -38,13 +38,13 @@ func TestCheckSecret(t *testing.T) {
 		if err := tc.begin(theirs); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.checkSecret(ours); (err == nil) != tc.ok {
+		if err := checkSecret(ours, file); (err == nil) != tc.ok {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 		ours.Close()
 		theirs.Close() // it may be closed
 	}
-	info, err := os.Stat(filepath.Join(b.dir, boxSecret))
+	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}

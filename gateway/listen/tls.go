@@ -1,4 +1,4 @@
-package gateway
+package listen
 
 import (
 	"crypto/tls"
@@ -21,16 +21,16 @@ func TLS(cert, key string, log *slog.Logger) (*tls.Config, error) {
 	if _, err := c.get(nil); err != nil {
 		return nil, corral.Errorf(corral.ErrInvalid, "name a certificate and its key, both PEM, in gateway.tls", "cannot use the certificate %s: %w", cert, err)
 	}
-	return TLSWith(c.get), nil
+	return WithCertificate(c.get), nil
 }
 
-// TLSWith is TLS with a certificate from elsewhere.
-func TLSWith(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
+// WithCertificate is TLS with a certificate from elsewhere.
+func WithCertificate(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: get, NextProtos: []string{"http/1.1"}}
 }
 
-// lookAgain is how long a certificate is used before the files are looked at again.
-const lookAgain = time.Second
+// LookAgain is how long a certificate is used before the files are looked at again.
+const LookAgain = time.Second
 
 type certificate struct {
 	cert, key string
@@ -45,7 +45,7 @@ type certificate struct {
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.loaded != nil && time.Since(c.looked) < lookAgain {
+	if c.loaded != nil && time.Since(c.looked) < LookAgain {
 		return c.loaded, nil
 	}
 	c.looked = time.Now()

@@ -2,12 +2,12 @@ package sandbox
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/place"
 )
 
 // An ownersEngine knows the containers of owners.
@@ -27,8 +27,8 @@ func (e *ownersEngine) Inspect(_ context.Context, id string) (engine.Container, 
 // Only who sees a state directory can tell by it that a container is of no use.
 func TestSweepOfOthers(t *testing.T) {
 	state := t.TempDir()
-	here := placeOf(state, false)
-	if here.boot == "" || here.inode == "" {
+	here := place.Of(state, false)
+	if here.Boot == "" || here.Inode == "" {
 		t.Fatalf("%+v", here)
 	}
 	const boot = "11111111-2222-3333-4444-555555555555"
@@ -41,13 +41,13 @@ func TestSweepOfOthers(t *testing.T) {
 	}{
 		{name: "of an earlier version", ephemeral: true, lasting: true},
 		{name: "ours", place: here.String(), ephemeral: true, lasting: true},
-		{name: "of another /tmp, or in a container", place: place{here.machine, here.boot, "mnt:[1]", "1:1"}.String()},
-		{name: "of another directory, by one that sees ours", place: place{here.machine, here.boot, here.mounts, "1:1"}.String(), ephemeral: true},
-		{name: "of another machine", place: place{"another", boot, here.mounts, here.inode}.String()},
-		{name: "of a machine that has no name", place: place{"", boot, here.mounts, here.inode}.String()},
-		{name: "in a container that runs", place: place{"", here.boot, "mnt:[1]", "1:1"}.String(), owner: "runs"},
-		{name: "in a container that has ended", place: place{"", here.boot, "mnt:[1]", "1:1"}.String(), owner: "ended", ephemeral: true},
-		{name: "in a container that is gone", place: place{"", here.boot, "mnt:[1]", "1:1"}.String(), owner: "gone", ephemeral: true},
+		{name: "of another /tmp, or in a container", place: place.Place{Machine: here.Machine, Boot: here.Boot, Mounts: "mnt:[1]", Inode: "1:1"}.String()},
+		{name: "of another directory, by one that sees ours", place: place.Place{Machine: here.Machine, Boot: here.Boot, Mounts: here.Mounts, Inode: "1:1"}.String(), ephemeral: true},
+		{name: "of another machine", place: place.Place{Machine: "another", Boot: boot, Mounts: here.Mounts, Inode: here.Inode}.String()},
+		{name: "of a machine that has no name", place: place.Place{Machine: "", Boot: boot, Mounts: here.Mounts, Inode: here.Inode}.String()},
+		{name: "in a container that runs", place: place.Place{Machine: "", Boot: here.Boot, Mounts: "mnt:[1]", Inode: "1:1"}.String(), owner: "runs"},
+		{name: "in a container that has ended", place: place.Place{Machine: "", Boot: here.Boot, Mounts: "mnt:[1]", Inode: "1:1"}.String(), owner: "ended", ephemeral: true},
+		{name: "in a container that is gone", place: place.Place{Machine: "", Boot: here.Boot, Mounts: "mnt:[1]", Inode: "1:1"}.String(), owner: "gone", ephemeral: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			labels := func(more map[string]string) map[string]string {
@@ -74,27 +74,5 @@ func TestSweepOfOthers(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// After the machine was started anew an inode may be another, and nothing is in
-// use that was.
-func TestPlaceAfterARestart(t *testing.T) {
-	now := place{"m", "now", "mnt:[1]", "2:2"}
-	if !(place{"m", "before", "mnt:[1]", "1:1"}).sees(now, false) {
-		t.Error("what is left from before is never removed")
-	}
-	if p := parsePlace(now.String()); p != now {
-		t.Errorf("%+v", p)
-	}
-	if p := parsePlace("x"); p.sees(now, true) || p.machine != "x" {
-		t.Errorf("%+v", p)
-	}
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "x"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if placeOf(filepath.Join(dir, "x"), true) != placeOf(filepath.Join(dir, "gone"), true) || placeOf(dir, false) != placeOf(filepath.Join(dir, "x"), true) {
-		t.Error("an ephemeral directory is not known by the one that it is in")
 	}
 }

@@ -1,4 +1,7 @@
-package sandbox
+// Package secrets keeps the secrets of sandboxes: files that are mounted into containers,
+// and whose content is in the memory of this machine alone. Neither an engine nor an
+// environment, a command line or a log has it.
+package secrets
 
 import (
 	"crypto/sha256"
@@ -14,22 +17,17 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
-	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 
-// A Secret is where the content of a file in SecretsDir is from: one of the two.
-type Secret struct {
+// A Source is where the content of a secret is from: one of the two.
+type Source struct {
 	File string // of this machine, absolute
 	Env  string // a variable of this program's environment
 }
 
-// SecretsDir is where commands find secrets, each in a read-only file of its name.
-//
-// Their content is in memory alone: in a directory of this machine's tmpfs, which
-// is mounted. Neither the engine nor an environment, a command line or a log has
-// it. It is read when a container is made.
-const SecretsDir = "/run/secrets"
+// Dir is where commands find secrets, each in a read-only file of its name.
+const Dir = "/run/secrets"
 
 // Bounds of secrets.
 const (
@@ -37,17 +35,20 @@ const (
 	maxSecret  = 1 << 20 // bytes
 )
 
-var secretName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+var validName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
-// checkSecrets looks at what can be told without reading them.
-func (c *Config) checkSecrets() error {
-	if len(c.Mounts.Secrets) > maxSecrets {
-		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("use at most %d", maxSecrets), "%d secrets are too many for a sandbox", len(c.Mounts.Secrets))
+// ValidName reports whether a secret can have that name.
+func ValidName(name string) bool { return validName().MatchString(name) }
+
+// Check looks at what can be told without reading them.
+func Check(list map[string]Source) error {
+	if len(list) > maxSecrets {
+		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("use at most %d", maxSecrets), "%d secrets are too many for a sandbox", len(list))
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Mounts.Secrets)) {
-		s := c.Mounts.Secrets[name]
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		s := list[name]
 		switch {
-		case !secretName().MatchString(name):
+		case !ValidName(name):
 			return corral.Errorf(corral.ErrInvalid, "use letters, digits, '_', '.' and '-'", "%q cannot name a secret", name)
 		case (s.File == "") == (s.Env == ""):
 			return corral.Errorf(corral.ErrInvalid, "give one of file and env", "the secret %s has no source, or two", name)
@@ -58,8 +59,8 @@ func (c *Config) checkSecrets() error {
 	return nil
 }
 
-// readSecret is a secret's content. Errors do not have it.
-func readSecret(name string, s Secret) ([]byte, error) {
+// read is a secret's content. Errors do not have it.
+func read(name string, s Source) ([]byte, error) {
 	if s.Env != "" {
 		value, ok := os.LookupEnv(s.Env)
 		if !ok {
@@ -92,10 +93,10 @@ func tooLarge(name string) error {
 	return corral.Errorf(corral.ErrInvalid, "mount it with sandbox.binds", "the secret %s has more than %d bytes", name, maxSecret)
 }
 
-// secretsOf is the directory of a state directory's secrets, in memory: one
-// that does not outlive the machine's running, and that the next user of the
-// machine's disk does not find. What is above it is made if that is asked for.
-func secretsOf(stateDir string, make bool) (string, error) {
+// dirOf is the directory of a state directory's secrets, in memory: one that does not
+// outlive the machine's running, and that the next user of the machine's disk does not
+// find. The directory above it is made if that is asked for.
+func dirOf(stateDir string, make bool) (string, error) {
 	base, err := memoryDir(make)
 	if err != nil {
 		return "", err
@@ -104,31 +105,23 @@ func secretsOf(stateDir string, make bool) (string, error) {
 	return filepath.Join(base, "secrets-"+hex.EncodeToString(sum[:8])), nil
 }
 
-// mountSecrets adds where the secrets will be.
-func (c *Config) mountSecrets() error {
-	if len(c.Mounts.Secrets) == 0 {
-		return nil
-	}
-	dir, err := secretsOf(c.StateDir, true)
-	if err != nil {
-		return err
-	}
-	c.mounts = append(c.mounts, engine.Mount{Source: filepath.Join(dir, c.Name), Target: SecretsDir, ReadOnly: true})
-	return nil
+// Place is the directory of a sandbox's secrets, which is mounted. Write makes it.
+func Place(stateDir, name string) (string, error) {
+	dir, err := dirOf(stateDir, true)
+	return filepath.Join(dir, name), err
 }
 
-// writeSecrets writes them, for the user that commands run as. Containers that
-// run see them change; one that was taken off the list is removed.
-func (c *Config) writeSecrets() (err error) {
-	if len(c.Mounts.Secrets) == 0 {
+// Write writes a sandbox's secrets, for the user that commands run as. Containers that
+// run see them change; one that is no longer on the list is removed.
+func Write(stateDir, name string, list map[string]Source, user files.User) (err error) {
+	if len(list) == 0 {
 		return nil
 	}
-	top, err := secretsOf(c.StateDir, true)
+	dir, err := Place(stateDir, name)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(top, c.Name)
-	if err := os.MkdirAll(top, 0o711); err != nil { // passed through, not looked into
+	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil { // passed through, not looked into
 		return fmt.Errorf("cannot make a directory for secrets: %w", err)
 	}
 	if err := os.Mkdir(dir, 0o500); err != nil && !errors.Is(err, os.ErrExist) {
@@ -137,7 +130,6 @@ func (c *Config) writeSecrets() (err error) {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		return corral.Errorf(corral.ErrUnavailable, "remove it", "%s is no directory for secrets", dir)
 	}
-	user := userOf(c.Isolation.User)
 	if os.Geteuid() != 0 {
 		user = files.User{UID: -1, GID: -1} // commands run as us
 		// Our own directory is not to be written to by commands either.
@@ -154,14 +146,14 @@ func (c *Config) writeSecrets() (err error) {
 		return fmt.Errorf("cannot look at the sandbox's secrets: %w", err)
 	}
 	for _, f := range old {
-		if _, wanted := c.Mounts.Secrets[f.Name()]; !wanted {
+		if _, wanted := list[f.Name()]; !wanted {
 			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
 				return fmt.Errorf("cannot remove a secret: %w", err)
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Mounts.Secrets)) {
-		content, err := readSecret(name, c.Mounts.Secrets[name])
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		content, err := read(name, list[name])
 		if err != nil {
 			return err
 		}
@@ -176,10 +168,10 @@ func (c *Config) writeSecrets() (err error) {
 	return nil
 }
 
-// dropSecrets removes a sandbox's; without a name those of a state directory.
-// That there is none is no error.
-func dropSecrets(stateDir, name string) error {
-	top, err := secretsOf(stateDir, false)
+// Drop removes those of a sandbox; without a name those of a state directory. That there
+// are none is no error.
+func Drop(stateDir, name string) error {
+	top, err := dirOf(stateDir, false)
 	if err != nil {
 		return nil // there is no place for them, and so none
 	}
@@ -197,20 +189,20 @@ func dropSecrets(stateDir, name string) error {
 	return nil
 }
 
-// sweepSecrets removes those of sandboxes that are gone.
-func sweepSecrets(stateDir string) error {
-	top, err := secretsOf(stateDir, false)
+// Sweep removes those of sandboxes that are gone.
+func Sweep(stateDir string, exists func(name string) bool) error {
+	top, err := dirOf(stateDir, false)
 	if err != nil {
 		return nil // there is no place for them, and so none
 	}
-	names, err := entries(top)
-	if err != nil {
-		return err
+	list, err := os.ReadDir(top)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
 	}
-	var errs []error
-	for _, name := range names {
-		if _, err := os.Stat(sandboxDir(stateDir, name)); errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, dropSecrets(stateDir, name))
+	errs := []error{err}
+	for _, e := range list {
+		if !exists(e.Name()) {
+			errs = append(errs, Drop(stateDir, e.Name()))
 		}
 	}
 	return errors.Join(errs...)

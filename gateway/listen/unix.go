@@ -1,4 +1,6 @@
-package gateway
+// Package listen makes the listeners of a gateway: its Unix socket, the sockets that systemd
+// hands in, and TLS with a certificate that may change.
+package listen
 
 import (
 	"errors"
@@ -15,10 +17,10 @@ import (
 	"github.com/corral-exec/corral/internal/state/filelock"
 )
 
-// ListenUnix listens on a Unix socket that only this user can open. A socket
+// Unix listens on a Unix socket that only this user can open. A socket
 // that an earlier gateway left is replaced; one that a gateway listens on is
 // ErrConflict. Closing the listener removes it.
-func ListenUnix(path string) (net.Listener, error) {
+func Unix(path string) (net.Listener, error) {
 	if len(path) > maxSocketPath { // it could be made, and not be opened
 		return nil, corral.Errorf(corral.ErrInvalid, "use a shorter state directory", "the path %s has %d bytes, and that of a socket has %d at most", path, len(path), maxSocketPath)
 	}
@@ -100,10 +102,17 @@ func Activated() ([]net.Listener, error) {
 	var listeners []net.Listener
 	for i, l := range all {
 		if l == nil {
-			closeAll(listeners)
+			CloseAll(listeners)
 			return nil, corral.Errorf(corral.ErrInvalid, "hand in stream sockets that listen", "socket %d of those handed in by systemd is none that listens", i)
 		}
 		listeners = append(listeners, l)
 	}
 	return listeners, nil
+}
+
+// CloseAll closes listeners that were not used.
+func CloseAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		_ = l.Close() // nothing was accepted on it
+	}
 }

@@ -1,4 +1,4 @@
-package porthost
+package ports
 
 import (
 	"regexp"

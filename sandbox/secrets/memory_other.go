@@ -1,6 +1,6 @@
 //go:build !linux
 
-package sandbox
+package secrets
 
 import "github.com/corral-exec/corral"
 

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package sandbox
-
-func placeOf(string, bool) place { return place{} }
