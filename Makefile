@@ -74,7 +74,7 @@ test: setup-test build check console-check bin/testreport ## Run everything: che
 ##### Building
 
 .PHONY: build
-build: bin/corral bin/corral-warden bin/corral-escape size ## Build bin/corral (with the wardens inside), bin/corral-warden and bin/corral-escape
+build: bin/corral bin/corral-warden bin/corral-escape bin/corral-worker-claude size ## Build bin/corral (with the wardens inside) and its other programs
 
 # The go command knows better than make what is up to date.
 .PHONY: FORCE
@@ -97,6 +97,9 @@ bin/corral-warden: $(WARDENS)
 # It runs in sandboxes, so on Linux in any case.
 bin/corral-escape: FORCE
 	@GOOS=linux $(BUILD) -ldflags '-s -w' -o $@ ./cmd/corral-escape
+
+bin/corral-worker-claude: FORCE
+	@$(BUILD) -ldflags '-s -w' -o $@ ./cmd/corral-worker-claude
 
 # What could make other bytes of the same sources is fixed here.
 REPRODUCIBLY := env GOTOOLCHAIN=$(WARDEN_GO) GOFLAGS= GOWORK=off GOEXPERIMENT= GOFIPS140=off GOAMD64=v1 GOARM64=v8.0

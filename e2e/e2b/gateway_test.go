@@ -54,7 +54,9 @@ type rig struct {
 	log     *os.File
 }
 
+// newRig makes a rig. Its test goes on beside the others, which wait more than they compute.
 func newRig(t *testing.T) *rig {
+	t.Parallel()
 	store := images.Store{Engine: enginetest.New(t).Images()}
 	if _, err := store.Ensure(t.Context(), images.Default, nil); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package e2b
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -16,12 +17,13 @@ const readyLimit = time.Minute
 // launch starts what a sandbox's template starts, and returns when it is ready.
 func (s *Server) launch(ctx context.Context, b Box) error {
 	c := call{Context: context.WithoutCancel(ctx), box: b} // it goes on without its maker
+	var started *proc
 	if b.Preset.Start != "" {
 		req := script(b.Preset.Start)
 		req.Stdin = &b.Preset.Code
-		p, err := s.begin(c, req)
-		if err == nil && b.Preset.Code {
-			err = p.feed(ctx, interpreter)
+		var err error
+		if started, err = s.begin(c, req); err == nil && b.Preset.Code {
+			err = started.feed(ctx, interpreter)
 		}
 		if err != nil {
 			return err
@@ -34,14 +36,17 @@ func (s *Server) launch(ctx context.Context, b Box) error {
 	defer cancel()
 	c.Context = ctx
 	for {
+		failed := started.failure(ctx) // looked at first: it may become ready and then end
 		exit, err := s.shell(c, b.Preset.Ready, nil)
 		switch {
+		case err == nil && exit.Code == 0:
+			return nil
 		case ctx.Err() != nil:
-			return corral.Errorf(corral.ErrUnavailable, "see what the start command needs", "what the template %s starts was not ready after %v", b.Template, readyLimit)
+			return started.notReady(b.Template, fmt.Sprintf("was not ready after %v", readyLimit))
 		case err != nil:
 			return err
-		case exit.Code == 0 && exit.Signal == 0:
-			return nil
+		case failed != nil:
+			return started.notReady(b.Template, fmt.Sprintf("ended before it was ready: %v", failed))
 		}
 		select {
 		case <-ctx.Done():
@@ -49,6 +54,37 @@ func (s *Server) launch(ctx context.Context, b Box) error {
 		}
 	}
 }
+
+// failure is how a process has failed; nil: it runs, or has ended well, as one does that
+// leaves a server in the background.
+func (p *proc) failure(ctx context.Context) *corral.Exit {
+	if p == nil {
+		return nil
+	}
+	if _, ended := p.session.Ended(); !ended {
+		return nil
+	}
+	exit, err := p.session.Wait(ctx)
+	if err != nil || exit.Code == 0 {
+		return nil
+	}
+	return &exit
+}
+
+// notReady is the error of a template that does not start, with the end of what the start
+// command wrote.
+func (p *proc) notReady(template, how string) error {
+	if p != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), endLimit)
+		defer cancel()
+		if out, err := p.session.Tail(ctx, maxWritten); err == nil && out != "" {
+			how += ". It wrote:\n" + out
+		}
+	}
+	return corral.Errorf(corral.ErrUnavailable, "see what the start command needs", "what the template %s starts %s", template, how)
+}
+
+const maxWritten = 2000 // bytes of output in an error
 
 const readyPause = 200 * time.Millisecond
 
@@ -64,6 +100,11 @@ func (s *Server) shell(c call, text string, each func(corral.Chunk)) (exit corra
 	if err != nil {
 		return exit, err
 	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c), endLimit)
+		defer cancel()
+		err = errors.Join(err, p.session.Discard(ctx)) // it runs still if its time is over
+	}()
 	buf := make([]byte, piece)
 	for off := int64(0); each != nil; {
 		chunk, err := p.session.Log().Read(c, off, buf)
@@ -76,8 +117,5 @@ func (s *Server) shell(c call, text string, each func(corral.Chunk)) (exit corra
 		each(chunk)
 		off = chunk.Next()
 	}
-	if exit, err = p.session.Wait(c); err != nil {
-		return exit, err
-	}
-	return exit, p.session.Remove(c)
+	return p.session.Wait(c)
 }

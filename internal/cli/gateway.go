@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"slices"
 	"time"
 
@@ -160,32 +159,34 @@ func (o *loggerFlags) add(cmd *cobra.Command) {
 	cmdline.AddChoice(cmd, &o.logLevel, "log-level", "what is logged (default info; of corral mcp and with --quiet warn)", "debug", "info", "warn", "error")
 }
 
-// logger writes the log, to standard error as daemons do.
-func (a *app) logger(o *loggerFlags) *slog.Logger {
+func (o *loggerFlags) level(quiet bool) slog.Level {
 	level := slog.LevelInfo
-	if o.quietly || a.quiet {
+	if o.quietly || quiet {
 		level = slog.LevelWarn
 	}
 	if o.logLevel != "" {
 		cmdline.Must(level.UnmarshalText([]byte(o.logLevel))) // one of the choices
 	}
-	opt := &slog.HandlerOptions{Level: level}
+	return level
+}
+
+// logger writes the log, to standard error as daemons do.
+func (a *app) logger(o *loggerFlags) *slog.Logger {
+	opt := &slog.HandlerOptions{Level: o.level(a.quiet)}
 	if o.logFormat == "json" {
 		return slog.New(slog.NewJSONHandler(a.stderr, opt))
 	}
 	return slog.New(slog.NewTextHandler(a.stderr, opt))
 }
 
-// runGateway serves until a signal. From the first one on signals have their
-// usual effect again, so that the second ends the program at once: commands
-// and sessions lose nothing by that.
+// runGateway serves until a signal. A second one ends the program at once: commands and
+// sessions lose nothing by that.
 func (a *app) runGateway(ctx context.Context, o *gatewayFlags) error {
 	if err := a.checkGateway(o); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, foreground.Ending()...)
+	ctx, stop := foreground.Serving(ctx)
 	defer stop()
-	defer context.AfterFunc(ctx, stop)()
 	opt, err := a.gatewayOptions(o)
 	if err != nil {
 		return err

@@ -68,8 +68,8 @@ func (a *app) login(ctx context.Context, at, name, fingerprint string) (got logg
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
 		return got, corral.Errorf(corral.ErrInvalid, "write it like https://gw.example.com:7777", "%.200q is no address of a gateway", at)
 	}
-	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return got, corral.Errorf(corral.ErrDenied, "use https://", "a key would be sent to %s for all on the way to read", u.Host)
+	if err := secret(u); err != nil {
+		return got, err
 	}
 	name = cmp.Or(name, u.Hostname())
 	if name == reach.LocalContext {
@@ -107,6 +107,14 @@ func (a *app) login(ctx context.Context, at, name, fingerprint string) (got logg
 	return loggedIn{name, to.URL, self}, all.Write(a.getenv)
 }
 
+// secret refuses to send a key over a network that others can read.
+func secret(u *url.URL) error {
+	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return corral.Errorf(corral.ErrDenied, "use https://", "a key would be sent to %s for all on the way to read", u.Host)
+	}
+	return nil
+}
+
 // trusted says what certificate a gateway shows, if it is none that this machine trusts.
 func trusted(ctx context.Context, u *url.URL) error {
 	address := u.Host
@@ -140,14 +148,20 @@ func (a *app) readKey() (string, error) {
 	} else if a.stdin != nil {
 		data, err = io.ReadAll(io.LimitReader(a.stdin, maxKey+1))
 	}
-	key := strings.TrimSpace(string(data))
-	switch {
-	case err != nil && !errors.Is(err, os.ErrClosed):
+	if err != nil && !errors.Is(err, os.ErrClosed) {
 		return "", fmt.Errorf("cannot read the key: %w", err)
-	case key == "" || len(data) > maxKey || strings.ContainsAny(key, " \n\r\t"):
+	}
+	key, ok := parseKey(string(data))
+	if !ok {
 		return "", corral.Errorf(corral.ErrInvalid, "the operator of the gateway makes one: corral keys create", "standard input has no key")
 	}
 	return key, nil
+}
+
+// parseKey is a key as a file or a variable has it: one word.
+func parseKey(text string) (key string, ok bool) {
+	key = strings.TrimSpace(text)
+	return key, key != "" && len(text) <= maxKey && !strings.ContainsAny(key, " \n\r\t")
 }
 
 // contextRow is a context as corral context ls prints it as JSON: without its key.

@@ -180,7 +180,7 @@ func (a *app) root() *cobra.Command {
 
 	root.AddCommand(a.execCommand(), a.explainCommand(), a.psCommand(), a.attachCommand(), a.logsCommand(), a.waitCommand(), a.killCommand(),
 		a.eventsCommand(), a.processCommand(), a.approvalsCommand(), a.sessionCommand(),
-		a.gatewayCommand(), a.consoleCommand(), a.keysCommand(), a.loginCommand(), a.contextCommand(), a.nodeCommand(), a.nodesCommand(), a.mcpCommand(),
+		a.gatewayCommand(), a.consoleCommand(), a.keysCommand(), a.loginCommand(), a.contextCommand(), a.nodeCommand(), a.nodesCommand(), a.mcpCommand(), a.workerCommand(),
 		a.sandboxCommand(), a.imagesCommand(), a.initCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.wardenCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

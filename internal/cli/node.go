@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os/signal"
 	"path/filepath"
 	"strings"
 
@@ -120,8 +119,7 @@ func (a *app) checkNode(o *nodeFlags) error {
 	return checkWorkspace(a.settings.Workspace)
 }
 
-// runNode is a node until a signal. From the first one on signals have their
-// usual effect again, so that the second ends the program at once.
+// runNode is a node until a signal.
 func (a *app) runNode(ctx context.Context, o *nodeFlags) (err error) {
 	if err := a.checkNode(o); err != nil {
 		return err
@@ -130,9 +128,8 @@ func (a *app) runNode(ctx context.Context, o *nodeFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, foreground.Ending()...)
+	ctx, stop := foreground.Serving(ctx)
 	defer stop()
-	defer context.AfterFunc(ctx, stop)()
 	opt, err := a.options(a.logger(&o.loggerFlags))
 	if err != nil {
 		return err

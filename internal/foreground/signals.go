@@ -49,6 +49,15 @@ func UntilSignal(ctx context.Context, do func(context.Context) error) error {
 // since its start.
 func Ending() []os.Signal { return slices.DeleteFunc(slices.Clone(ending), signal.Ignored) }
 
+// Serving is a context for a server, which ends in good order at the first signal. From
+// then on signals have their usual effect again, so that the second ends the program at
+// once.
+func Serving(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, Ending()...)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
 // onSignals passes this program's signals on until stop is called.
 func onSignals(resize func(), end func(corral.Signal)) (stop func()) {
 	// Buffered, because the runtime drops signals that find no receiver.

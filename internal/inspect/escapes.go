@@ -34,17 +34,12 @@ var proberMachine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.
 // findProber returns the path of the program for an architecture: the named one, the one
 // in dir, or the one on PATH. It must run in any image.
 func findProber(named, goarch, dir string) (string, error) {
-	build, _ := debug.ReadBuildInfo()
-	hint := fmt.Sprintf("CGO_ENABLED=0 GOOS=linux GOARCH=%s go install github.com/corral-exec/corral/cmd/%s@%s, or make build in a checkout, "+
-		"or name the file of the program in %s", goarch, proberName, moduleVersion(build), probeVar)
+	hint := fmt.Sprintf("CGO_ENABLED=0 GOOS=linux GOARCH=%s %s, or name the file of the program in %s", goarch, Install(proberName), probeVar)
 	file := named
 	if file == "" {
 		var err error
-		if file, err = exec.LookPath(filepath.Join(dir, proberName)); err != nil {
-			file, err = exec.LookPath(proberName)
-		}
-		if err != nil {
-			return "", corral.Errorf(corral.ErrUnavailable, hint, "the tries are made by the program %s, which is neither in %s nor on PATH", proberName, dir)
+		if file, err = FindProgram("the tries are made", proberName, dir, hint); err != nil {
+			return "", err
 		}
 	}
 	f, err := elf.Open(file)
@@ -59,6 +54,25 @@ func findProber(named, goarch, dir string) (string, error) {
 		return "", corral.Errorf(corral.ErrUnavailable, hint, "%s needs libraries, which a sandbox may not have", file)
 	}
 	return filepath.Abs(file)
+}
+
+// FindProgram is the path of another program of Corral's, which does something: the one
+// in dir, or on PATH.
+func FindProgram(does, name, dir, hint string) (string, error) {
+	file, err := exec.LookPath(filepath.Join(dir, name))
+	if err != nil {
+		file, err = exec.LookPath(name)
+	}
+	if err != nil {
+		return "", corral.Errorf(corral.ErrUnavailable, hint, "%s by the program %s, which is neither in %s nor on PATH", does, name, dir)
+	}
+	return file, nil
+}
+
+// Install says how to get another program of Corral's, of the version of this one.
+func Install(name string) string {
+	build, _ := debug.ReadBuildInfo()
+	return fmt.Sprintf("go install github.com/corral-exec/corral/cmd/%s@%s, or make build in a checkout", name, moduleVersion(build))
 }
 
 // moduleVersion is the version of this program for go install.

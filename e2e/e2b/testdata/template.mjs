@@ -25,6 +25,12 @@ const steps = (greeting) =>
     .copy('app/data/*', 'data/')
     .runCmd('pwd; python3 main.py; date +%N >built; test -x main.py -a -L all/data/link -a "$(cat data/link)" = a')
 
+// A start command that is never ready: it takes a minute to say so.
+const never = build(Template().fromBaseImage().setStartCmd('echo waiting for what never comes; exec sleep 1000', 'sleep 0.1; exit 1'), 'never').then(
+  () => assert.fail('a template was built that is never ready'),
+  (error) => error,
+)
+
 const first = await build(steps('hello'), 'site:v1')
 assert.match(first.logs, /\/home\/user\/work\nhello\n/)
 assert(!first.logs.includes('CACHED'))
@@ -56,6 +62,12 @@ const server = await Sandbox.create('served')
 assert.match(await (await fetch('https://' + server.getHost(8000))).text(), /main\.py/)
 await server.kill()
 step('start command')
+
+const dead = Template().fromBaseImage().setStartCmd('echo no such server >&2; exit 7', 'test -e /tmp/ready')
+await assert.rejects(build(dead, 'dead'), /ended before it was ready: exit code 7. It wrote:\nno such server/)
+assert.match((await never).message, /not ready after 1m0s. It wrote:\nwaiting for what never comes/)
+assert.equal((await Template.exists('dead')) || (await Template.exists('never')), false)
+step('start command that is not ready')
 
 await assert.rejects(build(Template().fromBaseImage().runCmd('echo seen; exit 3'), 'broken'), /exit code 3/)
 await assert.rejects(build(Template().fromImage('evil/image'), 'broken'), /not built from the image/)

@@ -38,7 +38,7 @@ var layers = []layer{
 	// It puts all of it together.
 	{"composition", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"daemon", "internal/daemon", "internal/doctor", "internal/inspect", "internal/reach"}},
 	// Programs, and what is theirs alone.
-	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"cmd/corral", "internal/cli", "internal/cmdline", "internal/foreground", "internal/report", "internal/unit"}},
+	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"cmd/corral", "cmd/corral-worker-claude", "internal/cli", "internal/cmdline", "internal/foreground", "internal/report", "internal/unit"}},
 	// They try the product from outside, and are no part of it.
 	{"outside", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition", "front"}, []string{"cmd/corral-escape", "e2e/..."}},
 	// Only tests import them.
@@ -58,7 +58,9 @@ var unlinked = map[string][]string{
 	// What decides and what agents call start nothing by themselves.
 	"policy/guard": executors,
 	"tool":         slices.Concat(executors, []string{module + "/policy/guard"}),
-	"cmd/corral":   {"testing", "github.com/stretchr/", "github.com/tmc/langchaingo/", "github.com/getkin/", "github.com/aws/", "k8s.io/"},
+	// Anthropic's SDK would make corral a third larger.
+	"cmd/corral":               {"github.com/anthropics/", "testing", "github.com/stretchr/", "github.com/tmc/langchaingo/", "github.com/getkin/", "github.com/aws/", "k8s.io/"},
+	"cmd/corral-worker-claude": slices.Concat(executors, []string{module + "/internal/daemon", "github.com/docker/", "github.com/nats-io/"}),
 }
 
 // executors are what any of them links.
