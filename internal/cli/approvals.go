@@ -129,7 +129,7 @@ func (a *app) approvalsShow(at withDesk) *cobra.Command {
 		Long: `Print all about an approval: the command, where it would run, why it needs an
 approval, which programs it would run, and what --always would remember in each
 scope.`,
-		Args: exactly("ID of an approval"), ValidArgsFunction: first(a.completeApprovals),
+		Args: cmdline.Exactly("ID of an approval"), ValidArgsFunction: first(a.completeApprovals),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at(cmd.Context(), func(ctx context.Context, d desk) error {
 				rec, err := d.Approval(ctx, args[0])
@@ -150,7 +150,7 @@ With --always it is remembered, and what was remembered is printed; show says
 beforehand what that would be. The scopes are: exact, each program with exactly
 these arguments (the default); subcommand, with this first argument; program,
 with any arguments.`,
-		Args: exactly("ID of an approval"), ValidArgsFunction: first(a.completeApprovals),
+		Args: cmdline.Exactly("ID of an approval"), ValidArgsFunction: first(a.completeApprovals),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&always, "always", false, "and remember it")

@@ -156,7 +156,7 @@ func (a *app) removeRuleCommand() *cobra.Command {
 		Use: "remove [flags] PATTERN|ID", Short: "Remove a rule", Aliases: []string{"rm"},
 		Long: `Remove the rules of an agent that have this pattern or this ID. corral approvals
 rules prints both.`,
-		Args: exactly("pattern or ID of a rule"),
+		Args: cmdline.Exactly("pattern or ID of a rule"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error {
 				n, err := k.RemoveRule(ctx, agent, args[0])

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
@@ -94,7 +93,7 @@ What would be a mistake is refused, and nothing is written. A file that is not
 there is made.
 
 VALUE is JSON5. Where a string is wanted the quotes may be left out.`,
-		Args: exactly("PATH", "VALUE"), ValidArgsFunction: a.completeKeysAndWords,
+		Args: cmdline.Exactly("PATH", "VALUE"), ValidArgsFunction: a.completeKeysAndWords,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.changeConfig(args[0], func(file string) (*config.Config, error) {
 				return config.Edit{File: file}.Set(args[0], args[1])
@@ -110,7 +109,7 @@ func (a *app) configUnset() *cobra.Command {
 		Use: "unset [flags] PATH", Short: "Remove a key from the file",
 		Long: `Remove a key from the file, or an element from a list in it. What applies in its
 place is then what corral config get prints.`,
-		Args: exactly("PATH"), ValidArgsFunction: a.completeKeys,
+		Args: cmdline.Exactly("PATH"), ValidArgsFunction: a.completeKeys,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.changeConfig(args[0], func(file string) (*config.Config, error) {
 				return config.Edit{File: file}.Unset(args[0])
@@ -243,16 +242,6 @@ func (a *app) configPath() *cobra.Command {
 		},
 	}
 	return withJSON(cmd)
-}
-
-// exactly wants these arguments.
-func exactly(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != len(names) {
-			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants %s, and there are %d arguments", cmd.CommandPath(), strings.Join(names, " and "), len(args))
-		}
-		return nil
-	}
 }
 
 func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/inspect"
-	"github.com/corral-exec/corral/internal/terminal"
 )
 
 // A diagnosis is all that corral doctor says.
@@ -78,7 +76,8 @@ looked for where corral is, and on PATH.`,
 			if a.json() {
 				return a.printJSON(d, err)
 			}
-			return cmp.Or(a.printDiagnosis(d), err)
+			_, werr := fmt.Fprint(a.stdout, a.look().Findings(d.Checks, a.quiet))
+			return cmp.Or(werr, err)
 		},
 	}
 	addJSONFlag(cmd)
@@ -88,49 +87,6 @@ looked for where corral is, and on PATH.`,
 		cmdline.Must(cmd.Flags().MarkHidden(name))
 	}
 	return cmd
-}
-
-// levelStyle is how a doctor.Severity looks on a terminal.
-var levelStyle = map[doctor.Severity]cmdline.Style{doctor.OK: cmdline.Green, doctor.Warn: cmdline.Yellow, doctor.Fail: cmdline.Red}
-
-func (a *app) printDiagnosis(d diagnosis) error {
-	var b strings.Builder
-	look := a.look()
-	counts := make(map[doctor.Severity]int)
-	for _, c := range d.Checks {
-		counts[c.Status]++
-		texts := []string{c.Summary}
-		if c.Meaning != "" && (c.Status != doctor.OK || !a.quiet) {
-			texts = append(texts, c.Meaning)
-		}
-		if c.Fix != "" {
-			texts = append(texts, "fix: "+c.Fix)
-		}
-		left := fmt.Sprintf("%-4s  %-10s  ", c.Status, c.Name)
-		indent := strings.Repeat(" ", len(left))
-		left = strings.Replace(left, string(c.Status), look.In(levelStyle[c.Status], string(c.Status)), 1)
-		for i, text := range texts {
-			for _, line := range a.lines(text, len(indent)) {
-				if i > 0 {
-					line = look.In(cmdline.Dim, line)
-				}
-				b.WriteString(left + line + "\n")
-				left = indent
-			}
-		}
-	}
-	fmt.Fprintf(&b, "\n%d ok, %d to know about, %d to fix\n", counts[doctor.OK], counts[doctor.Warn], counts[doctor.Fail])
-	_, err := fmt.Fprint(a.stdout, b.String())
-	return err
-}
-
-// lines is text as it fits beside indent columns of a terminal. What goes
-// elsewhere, such as to grep, is not broken.
-func (a *app) lines(text string, indent int) []string {
-	if f, ok := terminal.Shows(a.stdout); ok {
-		return cmdline.Wrap(text, cmdline.Width(f)-indent)
-	}
-	return []string{text}
 }
 
 // findings are those of the checks that are quick, for a gateway that runs.

@@ -48,7 +48,7 @@ func (a *app) keysCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create [flags] NAME", Short: "Make a key and print its secret",
 		Long: "Make a key and print its secret, this once: only a hash of it is kept. Without\n--agent it is for all agents, without --host for all hosts.",
-		Args: exactly("name of a key"), ValidArgsFunction: cobra.NoFileCompletions,
+		Args: cmdline.Exactly("name of a key"), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("ttl") && ttl == 0 {
 				return corral.Errorf(corral.ErrInvalid, "leave it out for a key that does not expire", "--ttl 0 is no time in which a key could be used")
@@ -134,7 +134,7 @@ func (a *app) keysRevoke() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "revoke [flags] KEY", Short: "End a key",
 		Long: "End a key, named by its ID or name, and what is open by it: logs, terminals,\nevents. What runs goes on.",
-		Args: exactly("ID or name of a key"), ValidArgsFunction: first(a.completeKeyNames),
+		Args: cmdline.Exactly("ID or name of a key"), ValidArgsFunction: first(a.completeKeyNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				err := c.RevokeKey(ctx, args[0])
@@ -149,7 +149,7 @@ func (a *app) keysRotate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rotate [flags] KEY", Short: "Give a key another secret and print it",
 		Long: "Give a key, named by its ID or name, another secret and ID, and print the secret.\nThe old one ends at once, and what is open by it.",
-		Args: exactly("ID or name of a key"), ValidArgsFunction: first(a.completeKeyNames),
+		Args: cmdline.Exactly("ID or name of a key"), ValidArgsFunction: first(a.completeKeyNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				made, err := c.RotateKey(ctx, args[0])

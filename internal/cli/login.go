@@ -48,7 +48,7 @@ func (a *app) loginCommand() *cobra.Command {
 		Use: "login [flags] URL", Short: "Have commands go to a gateway elsewhere", Long: loginLong,
 		Example: `  corral login https://gw.example.com:7777
   corral login https://10.0.0.5:7777 --fingerprint 9f86d081… < key`,
-		Args: exactly("URL of a gateway"), ValidArgsFunction: cobra.NoFileCompletions,
+		Args: cmdline.Exactly("URL of a gateway"), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
 				got, err := a.login(ctx, args[0], name, strings.ToLower(strings.ReplaceAll(fingerprint, ":", "")))
@@ -207,7 +207,7 @@ chosen here.`,
 		},
 	}
 	use := &cobra.Command{
-		Use: "use [flags] NAME", Short: "Have commands go to a gateway", Args: exactly("name of a context"), ValidArgsFunction: first(a.completeContexts),
+		Use: "use [flags] NAME", Short: "Have commands go to a gateway", Args: cmdline.Exactly("name of a context"), ValidArgsFunction: first(a.completeContexts),
 		Long: "Have commands go to a gateway that you logged in to, or with local to that of this\nmachine.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.changeContexts(args[0], "Commands go to: ", func(all *reach.Contexts) error {
@@ -218,7 +218,7 @@ chosen here.`,
 		},
 	}
 	rm := &cobra.Command{
-		Use: "rm [flags] NAME", Short: "Forget a gateway and the key for it", Aliases: []string{"remove"}, Args: exactly("name of a context"), ValidArgsFunction: first(a.completeContexts),
+		Use: "rm [flags] NAME", Short: "Forget a gateway and the key for it", Aliases: []string{"remove"}, Args: cmdline.Exactly("name of a context"), ValidArgsFunction: first(a.completeContexts),
 		Long: "Forget a gateway and the key for it. The key still works; corral keys revoke ends\nit.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.changeContexts(args[0], "Forgotten: ", func(all *reach.Contexts) error {

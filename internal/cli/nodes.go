@@ -122,7 +122,7 @@ func labelsText(labels map[string]string) string {
 func (a *app) nodesShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show [flags] NODE", Short: "Print all about a node",
-		Args: exactly("name or ID of a node"), ValidArgsFunction: a.completeNodes(nil),
+		Args: cmdline.Exactly("name or ID of a node"), ValidArgsFunction: a.completeNodes(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				n, err := c.Node(ctx, args[0])

@@ -9,6 +9,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 )
 
 func (a *app) nodesRename() *cobra.Command {
@@ -16,7 +17,7 @@ func (a *app) nodesRename() *cobra.Command {
 		Use: "rename [flags] NODE NAME", Short: "Give a node another name",
 		Long: `Give a node another name: 1 to 63 of a-z, 0-9, '.', '_' and '-'. It must not be
 that of another node, nor look like an address or an ID.`,
-		Args: exactly("name or ID of a node", "new name"), ValidArgsFunction: a.completeNodes(nil),
+		Args: cmdline.Exactly("name or ID of a node", "new name"), ValidArgsFunction: a.completeNodes(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				n, err := c.ChangeNode(ctx, args[0], client.NodeChange{Name: args[1]})
@@ -36,7 +37,7 @@ end. Labels that are not named stay.`,
   corral nodes label builder zone-`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return exactly("name or ID of a node", "labels")(cmd, args)
+				return cmdline.Exactly("name or ID of a node", "labels")(cmd, args)
 			}
 			return nil
 		},
@@ -104,7 +105,7 @@ func (a *app) nodesRevoke() *cobra.Command {
 		Long: `End that a machine is a node, at once: its connection is cut, and its key opens
 nothing any more. What runs there goes on, and the gateway does not see it any
 more. The machine can ask again, and has to be approved; no setup token pairs it.`,
-		Args: exactly("name or ID of a node"), ValidArgsFunction: a.completeNodes(nil),
+		Args: cmdline.Exactly("name or ID of a node"), ValidArgsFunction: a.completeNodes(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				n, err := c.ChangeNode(ctx, args[0], client.NodeChange{Revoked: true, By: cmp.Or(by, a.whoAnswers())})
@@ -121,7 +122,7 @@ func (a *app) nodesForget() *cobra.Command {
 		Use: "forget [flags] NODE", Short: "Remove a node that was revoked from the list",
 		Long: `Remove a node that was revoked from the list. Its key is unknown from then on: to
 ask again it needs no more than any other machine.`,
-		Args:              exactly("name or ID of a node"),
+		Args:              cmdline.Exactly("name or ID of a node"),
 		ValidArgsFunction: a.completeNodes(func(n client.Node) bool { return n.State == client.NodeRevoked }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {

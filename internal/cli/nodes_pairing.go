@@ -135,7 +135,7 @@ func (a *app) nodesApprove() *cobra.Command {
 ID or a key from corral nodes pending --json may stand for the code.`,
 		Example: `  corral nodes approve 7k2m-x0qd
   corral nodes approve 7k2m-x0qd --name builder --label pool=gpu`,
-		Args: exactly("code that the machine shows"), ValidArgsFunction: first(a.completeCodes),
+		Args: cmdline.Exactly("code that the machine shows"), ValidArgsFunction: first(a.completeCodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			labels, err := parseLabels(words)
 			if err != nil {
@@ -172,7 +172,7 @@ func (a *app) nodesReject() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reject [flags] CODE", Short: "Refuse a machine that asks to be a node",
 		Long: "Refuse the machine that shows this code: it is told, and may ask again in an hour.",
-		Args: exactly("code that the machine shows"), ValidArgsFunction: first(a.completeCodes),
+		Args: cmdline.Exactly("code that the machine shows"), ValidArgsFunction: first(a.completeCodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				err := c.RejectNode(ctx, args[0], cmp.Or(by, a.whoAnswers()))
@@ -269,7 +269,7 @@ func (a *app) tokensRm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rm [flags] ID", Short: "Withdraw a setup token", Aliases: []string{"remove"},
 		Long: "Withdraw a setup token: it pairs no machine any more. Those that it paired stay.",
-		Args: exactly("ID of a setup token"), ValidArgsFunction: first(a.completeTokens),
+		Args: cmdline.Exactly("ID of a setup token"), ValidArgsFunction: first(a.completeTokens),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				err := c.WithdrawNodeToken(ctx, args[0])

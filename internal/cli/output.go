@@ -1,29 +1,13 @@
 package cli
 
 import (
-	"fmt"
-	"os"
-
-	"golang.org/x/term"
-
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/report"
 	"github.com/corral-exec/corral/internal/terminal"
 )
 
 // writeTable prints the table.
-func (a *app) writeTable(t cmdline.Table) error {
-	file, ok := a.stdout.(*os.File)
-	terminal := ok && terminal.Is(file)
-	limit := 0 // columns
-	if terminal {
-		if cols, _, err := term.GetSize(int(file.Fd())); err == nil {
-			limit = cols
-		}
-	}
-	_, err := fmt.Fprint(a.stdout, t.Text(limit, terminal && a.coloured()))
-	return err
-}
+func (a *app) writeTable(t cmdline.Table) error { return t.Write(a.stdout, a.coloured()) }
 
 // coloured reports whether colours are wanted on a terminal.
 func (a *app) coloured() bool { return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" }
@@ -35,4 +19,9 @@ func (a *app) look() report.Look {
 		return report.Look{}
 	}
 	return report.Look{Width: cmdline.Width(f), Colours: a.coloured()}
+}
+
+// progress shows nothing until there is something to show.
+func (a *app) progress() *report.Progress {
+	return &report.Progress{W: a.stderr, Warn: a.warn, Quiet: a.quiet}
 }

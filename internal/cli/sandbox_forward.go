@@ -1,19 +1,20 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -172,41 +173,18 @@ func (a *app) forward(ctx context.Context, agent string, list []*forward, find f
 				return err
 			}
 		}
-		return a.serveForwards(ctx, join, list)
+		by := map[net.Listener]*forward{}
+		for _, f := range list {
+			by[f.listener] = f
+		}
+		return foreground.Accept(ctx, slices.Collect(maps.Keys(by)), func(ctx context.Context, l net.Listener, conn net.Conn) error {
+			return join(ctx, conn.(*net.TCPConn), by[l].Port)
+		}, func(l net.Listener, err error) { a.warnForward(by[l], err) })
 	})
 	if interruptedByUser(err) { // as it is meant to end
 		return nil
 	}
 	return err
-}
-
-func (a *app) serveForwards(ctx context.Context, join portJoin, list []*forward) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var said sync.Mutex
-	var wg sync.WaitGroup
-	for _, f := range list {
-		defer context.AfterFunc(ctx, func() { f.listener.Close() })()
-		wg.Go(func() {
-			for {
-				conn, err := f.listener.Accept()
-				if err != nil {
-					cancel(corral.Errorf(corral.ErrUnavailable, "", "cannot accept connections on %s: %w", f.Address, err))
-					return
-				}
-				wg.Go(func() {
-					if err := join(ctx, conn.(*net.TCPConn), f.Port); err != nil && ctx.Err() == nil {
-						said.Lock()
-						defer said.Unlock()
-						a.warnForward(f, err)
-					}
-				})
-			}
-		})
-	}
-	<-ctx.Done()
-	wg.Wait()
-	return cmp.Or(context.Cause(ctx), ctx.Err())
 }
 
 func (a *app) warnForward(f *forward, err error) {

@@ -29,7 +29,7 @@ func (a *app) sandboxShow() *cobra.Command {
 		Long: `Say what there is of a sandbox: whose it is, when it was used, its private
 workspace and its containers. The last of those is what commands go to; the
 others are left for commands that have not ended yet.`,
-		Args: exactly("NAME"), ValidArgsFunction: a.completeSandboxes,
+		Args: cmdline.Exactly("NAME"), ValidArgsFunction: a.completeSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withSandboxes(cmd.Context(), func(_ context.Context, _ daemon.Engine, dir string, rows []daemon.SandboxRow) error {
 				s, err := sandbox.Find(dir, args[0])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/words"
 )
 
@@ -24,7 +25,7 @@ it ended; with --all, of those before it as well, as far as that is kept. Also o
 a container that is gone.
 
 It is not the output of commands: corral logs shows that.`,
-		Args: exactly("NAME"), ValidArgsFunction: a.completeKnownSandboxes,
+		Args: cmdline.Exactly("NAME"), ValidArgsFunction: a.completeKnownSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.keptSandboxes(cmd.Context(), local, func(ctx context.Context, k gateway.Sandboxes, _ bool) error {
 				log, err := k.Log(ctx, args[0], all)

@@ -199,6 +199,16 @@ func AtLeastOne(what string) cobra.PositionalArgs {
 	}
 }
 
+// Exactly wants these arguments.
+func Exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != len(names) {
+			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants %s, and there are %d arguments", cmd.CommandPath(), strings.Join(names, " and "), len(args))
+		}
+		return nil
+	}
+}
+
 // Must is for what can only fail by a mistake in the program.
 func Must(err error) {
 	if err != nil {

@@ -1,11 +1,15 @@
 package cmdline
 
 import (
+	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/mattn/go-runewidth"
+	"golang.org/x/term"
 
+	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/internal/words"
 )
 
@@ -36,6 +40,20 @@ type Table struct {
 
 // ColumnGap is between two columns.
 const ColumnGap = 2
+
+// Write prints the table, with colours if they are wanted and w is a terminal.
+func (t Table) Write(w io.Writer, colours bool) error {
+	file, ok := w.(*os.File)
+	shows := ok && terminal.Is(file)
+	limit := 0 // columns
+	if shows {
+		if cols, _, err := term.GetSize(int(file.Fd())); err == nil {
+			limit = cols
+		}
+	}
+	_, err := io.WriteString(w, t.Text(limit, shows && colours))
+	return err
+}
 
 // Text is the table in at most limit columns; 0 is no limit.
 func (t Table) Text(limit int, colours bool) string {

@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"fmt"
@@ -14,11 +14,14 @@ import (
 	"github.com/corral-exec/corral/internal/words"
 )
 
-// A progress shows how it goes with getting an image: as bars on a terminal,
-// and elsewhere as a line for each phase, since a log wants no more.
-type progress struct {
-	app  *app
-	w    io.Writer
+// A Progress shows how far the getting of an image is: as bars on a terminal, and
+// elsewhere as a line for each phase, since a log needs no more. It shows nothing before
+// there is something to show.
+type Progress struct {
+	W     io.Writer
+	Warn  func(text string)
+	Quiet bool // there are warnings alone
+
 	bars *mpb.Progress // nil: lines
 
 	phase images.Phase
@@ -26,31 +29,28 @@ type progress struct {
 	said  atomic.Value        // text, which another goroutine draws
 }
 
-// progress makes one that shows nothing until there is something to show.
-func (a *app) progress() *progress { return &progress{app: a, w: a.stderr} }
-
 // Show implements images.Progress.
-func (p *progress) Show(e images.Event) {
+func (p *Progress) Show(e images.Event) {
 	if e.Warning {
 		p.Finish()
-		p.app.warn(words.Sentence(e.Message))
+		p.Warn(words.Sentence(e.Message))
 		return
 	}
-	if p.app.quiet {
+	if p.Quiet {
 		return
 	}
-	if _, ok := terminal.Shows(p.w); ok {
+	if _, ok := terminal.Shows(p.W); ok {
 		p.draw(e)
 		return
 	}
 	if e.Phase != p.phase && e.Message != "" {
 		p.phase = e.Phase
-		fmt.Fprintf(p.w, "image %s: %s\n", e.Image, words.OneLine(e.Message))
+		fmt.Fprintf(p.W, "image %s: %s\n", e.Image, words.OneLine(e.Message))
 	}
 }
 
 // Finish takes the bars away. What comes after begins anew.
-func (p *progress) Finish() {
+func (p *Progress) Finish() {
 	if p.bars == nil {
 		return
 	}
@@ -63,17 +63,17 @@ func (p *progress) Finish() {
 
 // draw draws a line with the latest message, and a bar for each item whose size is
 // known.
-func (p *progress) draw(e images.Event) {
+func (p *Progress) draw(e images.Event) {
 	if p.bars == nil {
 		p.said.Store("")
-		p.bars = mpb.New(mpb.WithOutput(p.w), mpb.WithWidth(60), mpb.WithAutoRefresh())
+		p.bars = mpb.New(mpb.WithOutput(p.W), mpb.WithWidth(60), mpb.WithAutoRefresh())
 		p.bar = map[string]*mpb.Bar{
 			"": p.bars.New(0, mpb.SpinnerStyle().PositionLeft(), mpb.BarWidth(1), mpb.BarPriority(-1),
 				mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.said.Load().(string) }))),
 		}
 	}
 	if e.Message != "" {
-		p.said.Store(words.Short(fmt.Sprintf("%s: %s", e.Image, words.OneLine(e.Message)), cmdline.Width(p.w)-4))
+		p.said.Store(words.Short(fmt.Sprintf("%s: %s", e.Image, words.OneLine(e.Message)), cmdline.Width(p.W)-4))
 	}
 	if e.Total <= 0 {
 		return
