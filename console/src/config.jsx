@@ -19,9 +19,16 @@ export function useSetting(key) {
   return data && (data.flags.find((f) => f.key === key) || data.values[0]).value;
 }
 
+// The version that our own change made of another: the next change may come before the page
+// has loaded it.
+const made = new Map();
+
 // change changes one key of the file; value is JSON5, and null removes the key.
 export async function change(key, value, version) {
+  while (made.has(version)) version = made.get(version);
   const changed = await call('PATCH', configPath, { body: { key, value, version } });
+  made.delete(changed.version); // a file may become again what it was
+  if (changed.version !== version) made.set(version, changed.version);
   for (const r of changed.remarks) toast(r, '', false, true);
   nudge();
 }

@@ -212,7 +212,7 @@ func TestExecSandboxSettings(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	want := daemon.Settings{Mode: "all", Name: "from-env", Image: "i:1", Runtime: "runsc", Driver: "frames",
-		Workspace: "/w", Access: "rw", Memory: 1 << 30, CPUs: -1, Pids: 7, User: "7:8"}
+		Workspace: sandbox.Workspace{Dir: "/w", Access: "rw"}, Resources: sandbox.Resources{Memory: 1 << 30, CPUs: -1, Pids: 7}, Isolation: sandbox.Isolation{User: "7:8"}}
 	if !reflect.DeepEqual(m.sandboxGot.Settings, want) || m.sandboxGot.StateDir != "/s" {
 		t.Errorf("got  %+v\nwant %+v", m.sandboxGot.Settings, want)
 	}
@@ -225,7 +225,7 @@ func TestExecSandboxSettings(t *testing.T) {
 	if code, _, stderr := m.run(t, nil, "exec", "--host", "sandbox", "--workspace-access", "ro", "--ephemeral", "go"); code != 0 {
 		t.Fatal(stderr)
 	}
-	if got := m.sandboxGot; got.Workspace != here || got.Access != "ro" || !got.Ephemeral || !strings.HasPrefix(got.Name, "once-") || len(got.Name) > 32 {
+	if got := m.sandboxGot; got.Workspace.Dir != here || got.Workspace.Access != "ro" || !got.Ephemeral || !strings.HasPrefix(got.Name, "once-") || len(got.Name) > 32 {
 		t.Errorf("%+v", got.Settings)
 	}
 }

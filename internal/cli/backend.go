@@ -36,7 +36,7 @@ func (a *app) checkRoute(o *execFlags, route corral.Route) error {
 		if a.without != "" {
 			a.warn(a.without)
 		}
-		if a.settings.Access == "ro" {
+		if a.settings.Workspace.Access == "ro" {
 			a.warn("On the gateway a command can write to the workspace, whatever --workspace-access says.")
 		}
 	}

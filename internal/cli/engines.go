@@ -13,7 +13,7 @@ import (
 // addEngineFlag defines the flag that says which engine.
 func (a *app) addEngineFlag(cmd *cobra.Command, f *pflag.FlagSet) {
 	names := []string{engines.Auto, engines.Docker, engines.Containerd, engines.Podman}
-	f.Var(cmdline.Choice{Value: &a.settings.Engine, Allowed: names}, "engine", "`"+strings.Join(names, "|")+"`: what makes containers (default auto)")
+	f.Var(cmdline.Choice[string]{Value: &a.settings.Engine, Allowed: names}, "engine", "`"+strings.Join(names, "|")+"`: what makes containers (default auto)")
 	cmdline.Must(cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)))
 	fromEnvironment(f, "engine")
 }

@@ -100,7 +100,7 @@ func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd
 		cmd.Timeout = time.Duration(o.timeout)
 	}
 	if r.Route.Host == corral.HostGateway && record != nil && !filepath.IsAbs(cmd.Dir) {
-		dir := a.settings.Workspace
+		dir := a.settings.Workspace.Dir
 		if !slices.Contains(o.shape, "workspace") {
 			if dir, err = os.Getwd(); err != nil {
 				return "", corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell the working directory: %w", err)

@@ -188,7 +188,7 @@ func (a *app) aboutDir(err error, dir string, host corral.Host) error {
 		return err
 	}
 	s := &a.settings
-	if rel, rerr := filepath.Rel(s.Workspace, dir); host == corral.HostSandbox && s.Access != "none" && s.Workspace != "" && filepath.IsAbs(dir) && rerr == nil && filepath.IsLocal(rel) {
+	if rel, rerr := filepath.Rel(s.Workspace.Dir, dir); host == corral.HostSandbox && s.Workspace.Access != "none" && s.Workspace.Dir != "" && filepath.IsAbs(dir) && rerr == nil && filepath.IsLocal(rel) {
 		return corral.Errorf(corral.ErrDir, "inside the sandbox the workspace is "+sandbox.Workdir+": --workdir "+path.Join(sandbox.Workdir, filepath.ToSlash(rel)), "%w", err)
 	}
 	if strings.HasSuffix(err.Error(), "not a directory") {

@@ -224,7 +224,7 @@ func (a *app) checkGateway(o *gatewayFlags) error {
 	if err := a.settings.Complete(); err != nil {
 		return err
 	}
-	return checkWorkspace(a.settings.Workspace)
+	return checkWorkspace(a.settings.Workspace.Dir)
 }
 
 // checkWorkspace refuses what every command would fail by.

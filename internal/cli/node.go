@@ -85,7 +85,7 @@ func (a *app) addNodeFlags(cmd *cobra.Command, o *nodeFlags) {
 	f.StringVar(&o.gateway, "gateway", "", "`LINE`: where the gateway is, as corral nodes join prints it there (default the one of before)")
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE`: a setup token, with which nobody has to approve this machine; read until it is a node")
 	f.StringVar(&o.name, "name", "", "`NAME`: what to be called, unless the gateway decides otherwise (default what it was called before, or the machine's name)")
-	f.StringVar(&a.settings.Workspace, "workspace", "", "`DIR`: where commands run that name no directory (default the current directory)")
+	f.StringVar(&a.settings.Workspace.Dir, "workspace", "", "`DIR`: where commands run that name no directory (default the current directory)")
 	o.loggerFlags.add(cmd)
 	a.settings.Mode = daemon.ModeOff
 	cmdline.AddChoice(cmd, &a.settings.Mode, "sandbox", "whether commands run in a sandbox here, which is as sandbox.* of the configuration has it", daemon.ModeOff, daemon.ModeAll, daemon.ModeRequired)
@@ -116,7 +116,7 @@ func (a *app) checkNode(o *nodeFlags) error {
 	if err := a.settings.Complete(); err != nil {
 		return err
 	}
-	return checkWorkspace(a.settings.Workspace)
+	return checkWorkspace(a.settings.Workspace.Dir)
 }
 
 // runNode is a node until a signal.

@@ -104,7 +104,7 @@ func (a *app) newUnit(cmd *cobra.Command, kind unit.Kind, i *installFlags) (unit
 		if len(f.Annotations[cmdline.GroupAnnotation]) == 0 || f.Annotations[cmdline.GroupAnnotation][0] == groupUnit || !given {
 			return
 		}
-		u.Args = append(u.Args, unitArgs(f, a.settings.Workspace)...)
+		u.Args = append(u.Args, unitArgs(f, a.settings.Workspace.Dir)...)
 	})
 	file, err := a.configFile()
 	if file.Named { // what is relative to here means nothing there

@@ -17,25 +17,28 @@ import (
 )
 
 // A Choice is a flag with a closed set of values.
-type Choice struct {
-	Value   *string
+type Choice[T ~string] struct {
+	Value   *T
 	Allowed []string
 }
 
-func (c Choice) String() string { return *c.Value }
-func (c Choice) Type() string   { return "choice" }
+func (c Choice[T]) String() string { return string(*c.Value) }
 
-func (c Choice) Set(s string) error {
+// Type implements pflag.Value.
+func (c Choice[T]) Type() string { return "choice" }
+
+// Set implements pflag.Value.
+func (c Choice[T]) Set(s string) error {
 	if !slices.Contains(c.Allowed, s) {
 		return errors.New("use " + words.Or(c.Allowed))
 	}
-	*c.Value = s
+	*c.Value = T(s)
 	return nil
 }
 
 // AddChoice defines such a flag, and completes it. The usage names the values.
-func AddChoice(cmd *cobra.Command, value *string, name, usage string, allowed ...string) {
-	cmd.Flags().Var(Choice{value, allowed}, name, "`"+strings.Join(allowed, "|")+"`: "+usage)
+func AddChoice[T ~string](cmd *cobra.Command, value *T, name, usage string, allowed ...string) {
+	cmd.Flags().Var(Choice[T]{value, allowed}, name, "`"+strings.Join(allowed, "|")+"`: "+usage)
 	Must(cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp)))
 }
 
@@ -147,37 +150,43 @@ func (v Size) Set(s string) error {
 	return nil
 }
 
-// Count is a positive number, or unlimited, which is -1.
-type Count struct{ N *float64 }
+// Count is a positive number, or unlimited, which is -1. One of a type of integers is
+// whole.
+type Count[T int64 | float64] struct{ N *T }
 
-func (v Count) Type() string { return "count" }
+// Type implements pflag.Value.
+func (v Count[T]) Type() string { return "count" }
 
-func (v Count) String() string {
+func (v Count[T]) String() string {
 	switch {
 	case *v.N == 0:
 		return ""
 	case *v.N < 0:
 		return Unlimited
 	}
-	return strconv.FormatFloat(*v.N, 'g', -1, 64)
+	return strconv.FormatFloat(float64(*v.N), 'g', -1, 64)
 }
 
-func (v Count) Set(s string) error {
+// Set implements pflag.Value.
+func (v Count[T]) Set(s string) error {
 	if s == Unlimited {
 		*v.N = -1
 		return nil
 	}
 	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(f) || f <= 0 || f > 1<<31 {
+	switch {
+	case err != nil || math.IsNaN(f) || f <= 0 || f > 1<<31:
 		return errors.New("use a number greater than 0, or " + Unlimited)
+	case float64(T(f)) != f:
+		return errors.New("use a whole number, or " + Unlimited)
 	}
-	*v.N = f
+	*v.N = T(f)
 	return nil
 }
 
 var (
-	_ pflag.Value = Choice{}
+	_ pflag.Value = Choice[string]{}
 	_ pflag.Value = (*Seconds)(nil)
 	_ pflag.Value = Size{}
-	_ pflag.Value = Count{}
+	_ pflag.Value = Count[int64]{}
 )

@@ -74,13 +74,20 @@ func TestSize(t *testing.T) {
 func TestCount(t *testing.T) {
 	for text, want := range map[string]float64{"1": 1, "0.5": 0.5, "64": 64, "unlimited": -1} {
 		var n float64
-		if err := (Count{N: &n}).Set(text); err != nil || n != want || (Count{N: &n}).String() != text {
+		if err := (Count[float64]{N: &n}).Set(text); err != nil || n != want || (Count[float64]{N: &n}).String() != text {
 			t.Errorf("%q: %v, %v; want %v", text, n, err, want)
 		}
 	}
+	n := int64(7)
+	if err := (Count[int64]{N: &n}).Set("1.5"); err == nil || n != 7 {
+		t.Errorf("1.5 processes: %d, %v", n, err)
+	}
+	if err := (Count[int64]{N: &n}).Set("512"); err != nil || n != 512 {
+		t.Errorf("512 processes: %d, %v", n, err)
+	}
 	for _, text := range []string{"", "0", "-1", "NaN", "Inf", "1e300", "many"} {
 		n := 7.0
-		if err := (Count{N: &n}).Set(text); err == nil || n != 7 {
+		if err := (Count[float64]{N: &n}).Set(text); err == nil || n != 7 {
 			t.Errorf("%q was taken for %v, %v", text, n, err)
 		}
 	}
@@ -106,8 +113,8 @@ func FuzzValues(f *testing.F) {
 			}
 		}
 		var c, c2 float64
-		if (Count{N: &c}).Set(text) == nil {
-			if err := (Count{N: &c2}).Set(Count{N: &c}.String()); err != nil || c2 != c || c == 0 {
+		if (Count[float64]{N: &c}).Set(text) == nil {
+			if err := (Count[float64]{N: &c2}).Set(Count[float64]{N: &c}.String()); err != nil || c2 != c || c == 0 {
 				t.Errorf("%q: %v, then %v, %v", text, c, c2, err)
 			}
 		}

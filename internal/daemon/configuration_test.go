@@ -11,6 +11,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/sandbox"
 )
 
 func TestConfiguration(t *testing.T) {
@@ -23,7 +24,7 @@ func TestConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	limit := 90 * time.Second
-	o := &GatewayOptions{Options: Options{Settings: Settings{Mode: ModeRequired, Image: "debian", Memory: -1, CPUs: 0.5, User: "1:1"}, Given: func(flag string) bool { return flag != "user" && flag != "workspace" }}, Timeout: &limit, Nodes: ":7422"}
+	o := &GatewayOptions{Options: Options{Settings: Settings{Mode: ModeRequired, Image: "debian", Resources: sandbox.Resources{Memory: -1, CPUs: 0.5}, Isolation: sandbox.Isolation{User: "1:1"}}, Given: func(flag string) bool { return flag != "user" && flag != "workspace" }}, Timeout: &limit, Nodes: ":7422"}
 	k := configuration{live, o.configFlags()}
 	shown, err := k.Show("a", nil)
 	if err != nil || shown.File != file || len(shown.Agents) != 1 || shown.Version == "" {

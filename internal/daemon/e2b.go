@@ -55,8 +55,8 @@ func (h *hosts) likeE2B(s *Settings) {
 // asE2B makes settings those of a sandbox with an image; empty: that which they have.
 func asE2B(s *Settings, image string) {
 	s.Image = cmp.Or(image, s.Image)
-	s.Home, s.Lifetime = e2b.Home, 0
-	s.Workspace, s.Access = "", ""
+	s.Workspace.Home, s.Lifetime = e2b.Home, 0
+	s.Workspace.Dir, s.Workspace.Access = "", ""
 }
 
 // wantedE2B is the pool for clients of E2B: for the template base, of the agent that is

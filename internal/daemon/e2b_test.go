@@ -75,13 +75,13 @@ func TestE2BSandbox(t *testing.T) {
 	if err := start("mine", corral.Command{}); err != nil {
 		t.Fatal(err)
 	}
-	if o := opened[box.ID]; o.Home != e2b.Home || o.Image != "special" || o.Memory != 1<<30 || o.Workspace != "" || o.Access != "" || o.Lifetime != 0 || o.Owner != "mine" {
+	if o := opened[box.ID]; o.Workspace.Home != e2b.Home || o.Image != "special" || o.Resources.Memory != 1<<30 || o.Workspace.Dir != "" || o.Workspace.Access != "" || o.Lifetime != 0 || o.Owner != "mine" {
 		t.Errorf("%+v", o)
 	}
 	if err := start("other", corral.Command{}); err != nil {
 		t.Fatal(err)
 	}
-	if o := opened["other"]; o.Home != "" || len(opened) != 2 {
+	if o := opened["other"]; o.Workspace.Home != "" || len(opened) != 2 {
 		t.Errorf("another agent gets there: %+v", opened)
 	}
 	if o := h.pruning(box.ID, "mine"); o != (sandbox.PruneOptions{}) {
@@ -90,7 +90,7 @@ func TestE2BSandbox(t *testing.T) {
 	if o := h.pruning("mine", "mine"); o.Idle != time.Hour {
 		t.Errorf("%+v", o)
 	}
-	if p := h.wantedE2B(); p.size != 3 || p.settings.Home != e2b.Home || p.settings.Memory != 1<<30 {
+	if p := h.wantedE2B(); p.size != 3 || p.settings.Workspace.Home != e2b.Home || p.settings.Resources.Memory != 1<<30 {
 		t.Errorf("the pool is %+v", p)
 	}
 	if err := start("mine", corral.Command{Host: corral.HostGateway}); err == nil {

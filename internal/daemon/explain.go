@@ -32,7 +32,7 @@ func Explain(ctx context.Context, opt Options, stateDir string, nodes guard.Node
 	if err != nil {
 		return r, err
 	}
-	ex, err := o.Backends.Lone(HostOptions{Workspace: o.Settings.Workspace, Environ: o.Environ})
+	ex, err := o.Backends.Lone(HostOptions{Workspace: o.Settings.Workspace.Dir, Environ: o.Environ})
 	if err != nil {
 		return r, errors.Join(err, p.close())
 	}

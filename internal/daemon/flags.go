@@ -22,7 +22,7 @@ func (o *GatewayOptions) configFlags() []api.ConfigFlag {
 	if s.Mode == ModeOff {
 		mode = ModeOff
 	}
-	add(o.given("workspace"), "workspace", "workspace", s.Workspace)
+	add(o.given("workspace"), "workspace", "workspace", s.Workspace.Dir)
 	add(o.given("sandbox"), "sandbox", "sandbox.mode", mode)
 	add(o.given("sandbox") && s.Mode == ModeRequired, "sandbox", "sandbox.required", true)
 	for _, f := range []struct {
@@ -30,8 +30,8 @@ func (o *GatewayOptions) configFlags() []api.ConfigFlag {
 		value     any
 	}{
 		{"image", "image", s.Image}, {"engine", "engine", s.Engine}, {"runtime", "runtime", s.Runtime}, {"driver", "driver", s.Driver},
-		{"workspace-access", "workspaceAccess", s.Access}, {"user", "user", s.User},
-		{"memory", "memory", orUnlimited(s.Memory)}, {"cpus", "cpus", orUnlimited(s.CPUs)}, {"pids", "pids", orUnlimited(s.Pids)},
+		{"workspace-access", "workspaceAccess", s.Workspace.Access}, {"user", "user", s.Isolation.User},
+		{"memory", "memory", orUnlimited(s.Resources.Memory)}, {"cpus", "cpus", orUnlimited(s.Resources.CPUs)}, {"pids", "pids", orUnlimited(s.Resources.Pids)},
 	} {
 		add(o.given(f.flag), f.flag, "sandbox."+f.key, f.value)
 	}

@@ -422,7 +422,7 @@ func (s *Gateway) lookAt(ctx context.Context, eng Engine) error {
 func (s *Gateway) record() Record {
 	r := Record{
 		PID: os.Getpid(), Version: s.opt.Version, StartedAt: time.Now().UTC(),
-		Sandbox: s.mode(), AllowElevated: s.opt.Elevated, Workspace: s.opt.SettingsOf(s.hosts.policies.agent(session.DefaultAgent)).Workspace,
+		Sandbox: s.mode(), AllowElevated: s.opt.Elevated, Workspace: s.opt.SettingsOf(s.hosts.policies.agent(session.DefaultAgent)).Workspace.Dir,
 		Image: cmp.Or(s.opt.Settings.Image, images.Default), Engine: s.hosts.engineOf(""),
 	}
 	if s.hub != nil {

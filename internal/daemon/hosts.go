@@ -86,7 +86,7 @@ const sshDir = "ssh"
 func openHosts(o *Options, stateDir string, elevated bool, shared sharing) (*hosts, error) {
 	log := o.Log
 	gw, err := o.Backends.Host(KeeperOptions{
-		HostOptions: HostOptions{Workspace: o.Settings.Workspace, Environ: o.Environ},
+		HostOptions: HostOptions{Workspace: o.Settings.Workspace.Dir, Environ: o.Environ},
 		StateDir:    filepath.Join(stateDir, HostDir), Log: log,
 	})
 	if err != nil {
@@ -266,7 +266,7 @@ func (a *agentHosts) placed(ctx context.Context, cmd corral.Command, route corra
 		}
 		cmd.PathPrepend = slices.Concat(a.hosts.pathPrepend, first, cmd.PathPrepend)
 	}
-	dir := a.hosts.opt.SettingsOf(c).Workspace
+	dir := a.hosts.opt.SettingsOf(c).Workspace.Dir
 	if route.Host == corral.HostGateway && dir != "" && !filepath.IsAbs(cmd.Dir) {
 		cmd.Dir = filepath.Join(dir, cmd.Dir)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/sandbox"
 )
 
 func TestLazySandbox(t *testing.T) {
@@ -58,7 +59,7 @@ type configuredBox struct {
 }
 
 func (b *configuredBox) ConfigureSandbox(o SandboxOptions) error {
-	b.memory = append(b.memory, o.Memory)
+	b.memory = append(b.memory, o.Resources.Memory)
 	return b.fails
 }
 
@@ -73,7 +74,7 @@ func TestLazySandboxFollows(t *testing.T) {
 		return err
 	}
 	for i, memory := range []int64{0, 0, 5, 5, 6} {
-		now.Memory = memory
+		now.Resources.Memory = memory
 		if err := start(string(rune('a' + i))); err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +82,7 @@ func TestLazySandboxFollows(t *testing.T) {
 	if !slices.Equal(box.memory, []int64{5, 6}) {
 		t.Errorf("configured with %v", box.memory)
 	}
-	box.fails, now.Memory = corral.ErrInvalid, 7
+	box.fails, now.Resources.Memory = corral.ErrInvalid, 7
 	for range 2 {
 		if err := start("x"); !errors.Is(err, corral.ErrInvalid) {
 			t.Errorf("started by Settings that are wrong: %v", err)
@@ -111,7 +112,7 @@ func TestHosts(t *testing.T) {
 		}
 		return &m.gateway, nil
 	}
-	o := &Options{Backends: b, Settings: Settings{Mode: ModeAll, Workspace: "/w", Memory: 5}, Log: slog.New(slog.DiscardHandler)}
+	o := &Options{Backends: b, Settings: Settings{Mode: ModeAll, Workspace: sandbox.Workspace{Dir: "/w"}, Resources: sandbox.Resources{Memory: 5}}, Log: slog.New(slog.DiscardHandler)}
 	dir := t.TempDir()
 	h, err := openHosts(o, dir, false, alone)
 	if err != nil {
@@ -128,7 +129,7 @@ func TestHosts(t *testing.T) {
 			t.Fatalf("%+v, %v", p, err)
 		}
 		names[m.got.Name] = true
-		if m.got.Memory != 5 || m.got.StateDir != dir {
+		if m.got.Resources.Memory != 5 || m.got.StateDir != dir {
 			t.Errorf("%+v", m.got)
 		}
 		for _, cmd := range []corral.Command{{Shell: "go", Elevated: true}, {Shell: "go", Host: corral.HostGateway}} {

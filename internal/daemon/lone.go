@@ -41,7 +41,7 @@ func (l Lone) Open(cmd corral.Command) (*corral.Router, corral.Host, error) {
 	}
 	switch route.Host {
 	case corral.HostGateway:
-		o := HostOptions{Rules: l.Rules, Workspace: l.Settings.Workspace, Environ: l.Environ}
+		o := HostOptions{Rules: l.Rules, Workspace: l.Settings.Workspace.Dir, Environ: l.Environ}
 		if dir, err := l.StateDir(); err == nil { // without one nothing is kept, and nothing else is missing
 			o.LoginPath = filepath.Join(dir, loginPathFile)
 		}

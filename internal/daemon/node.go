@@ -22,7 +22,7 @@ type NodeHost struct {
 func OpenNodeHost(opt Options, dir string) (_ *NodeHost, err error) {
 	o, log := &opt, opt.Log
 	keeper, err := o.Backends.Host(KeeperOptions{
-		HostOptions: HostOptions{Workspace: o.Settings.Workspace, Environ: o.Environ},
+		HostOptions: HostOptions{Workspace: o.Settings.Workspace.Dir, Environ: o.Environ},
 		StateDir:    filepath.Join(dir, HostDir), Node: pathenv.NodeHeadless, Log: log,
 	})
 	if err != nil {

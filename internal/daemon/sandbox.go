@@ -40,13 +40,9 @@ func configOf(eng engines.Engine, o SandboxOptions) sandbox.Config {
 		env = map[string]string{"TZ": o.TimeZone}
 	}
 	return sandbox.Config{
-		Environment: sandbox.Environment{Variables: env},
-		Workspace:   sandbox.Workspace{Home: o.Home, Dir: o.Workspace, Access: sandbox.Access(o.Access), Size: o.WorkspaceSize, Medium: sandbox.Medium(o.Medium)},
-		Name:        o.Name, Owner: o.Owner, Key: o.Key, Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
-		Isolation: sandbox.Isolation{User: o.User, UIDRange: o.UIDRange, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor},
-		Resources: sandbox.Resources{Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids), Swap: o.Swap, Tmp: o.Tmp, FileSize: o.FileSize, OpenFiles: o.OpenFiles, OutputRate: o.OutputRate},
-		Lifetime:  o.Lifetime,
-		Pool:      o.Pool, Admit: o.Admit, Mounts: sandbox.Mounts{Binds: o.Binds, BindRoots: o.BindRoots, Secrets: o.Secrets}, SetupCommand: o.SetupCommand,
+		Name: o.Name, Owner: o.Owner, Key: o.Key, Image: o.Image, Runtime: o.Runtime, Driver: o.Driver,
+		Workspace: o.Workspace, Environment: sandbox.Environment{Variables: env}, Resources: o.Resources, Isolation: o.Isolation, Mounts: o.Mounts,
+		SetupCommand: o.SetupCommand, Lifetime: o.Lifetime, Pool: o.Pool, Admit: o.Admit,
 		EnsureImage: func(ctx context.Context, image string) error {
 			store := images.Store{Engine: eng.Images()}
 			_, err := store.Ensure(ctx, image, o.Progress.Show)

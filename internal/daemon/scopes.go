@@ -101,7 +101,7 @@ func (h *hosts) box(name, agent, key string) *lazySandbox {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			warm := h.warm
-			if settings.Home != "" {
+			if settings.Workspace.Home != "" {
 				warm = h.warmE2B
 			}
 			if warm != nil && o.Engine == h.engineOf("") {

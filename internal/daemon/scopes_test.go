@@ -115,12 +115,12 @@ func TestScopes(t *testing.T) {
 	write("shared")
 	start("main", "one", "e")
 	start("big", "two", "f")
-	if o := opened[SandboxName(config.ScopeShared, "", "")]; len(opened) != 4 || o.Memory != 1<<30 || o.Owner != "" {
+	if o := opened[SandboxName(config.ScopeShared, "", "")]; len(opened) != 4 || o.Resources.Memory != 1<<30 || o.Owner != "" {
 		t.Errorf("opened %v, shared %+v", len(opened), o)
 	}
 	write("agent")
 	start("big", "two", "g")
-	if o := opened["big"]; len(opened) != 5 || o.Memory != 3<<30 || o.Owner != "big" {
+	if o := opened["big"]; len(opened) != 5 || o.Resources.Memory != 3<<30 || o.Owner != "big" {
 		t.Errorf("opened %v, %+v", len(opened), o)
 	}
 	for _, tc := range []struct{ agent, ids string }{{"main", "abcef"}, {"big", "defg"}} {

@@ -170,7 +170,7 @@ func (t agentTools) shell(ctx context.Context, c config.Agent) (*runshell.Tool, 
 
 // workspaceOf is where commands of an agent run on this machine.
 func (o *Options) workspaceOf(c config.Agent) (string, error) {
-	dir := o.SettingsOf(c).Workspace
+	dir := o.SettingsOf(c).Workspace.Dir
 	if dir == "" {
 		var err error
 		if dir, err = os.Getwd(); err != nil {
@@ -234,7 +234,7 @@ func (t agentTools) target(ctx context.Context, c config.Agent, set patch.Settin
 	}
 	switch {
 	case route.Sandboxed:
-		return on.sandboxTarget(ctx, t.s.opt.SettingsOf(c).Access == string(sandbox.AccessReadOnly))
+		return on.sandboxTarget(ctx, t.s.opt.SettingsOf(c).Workspace.Access == sandbox.AccessReadOnly)
 	case route.Host != corral.HostGateway:
 		return nil, corral.Errorf(errors.ErrUnsupported, "use exec there", "%s does not work on host %s", patch.Name, route.Host)
 	}

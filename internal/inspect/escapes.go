@@ -113,7 +113,7 @@ func (m *Machine) tryEscapes(ctx context.Context, goarch string, local bool) (_ 
 		return nil, err
 	}
 	settings := m.Settings // of the agent main
-	settings.Ephemeral, settings.Workspace, settings.Access = true, "", "none"
+	settings.Ephemeral, settings.Workspace.Dir, settings.Workspace.Access = true, "", "none"
 	box, err := m.Backends.Sandbox(daemon.SandboxOptions{Settings: settings, StateDir: m.StateDir, Progress: m.Progress})
 	if err != nil {
 		return nil, err

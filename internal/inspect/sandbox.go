@@ -121,7 +121,7 @@ func (m *Machine) Sandbox(ctx context.Context, agent string) (_ *Sandbox, err er
 	e := &Sandbox{
 		Agent: agent, Mode: s.Mode, Required: s.Required || s.Mode == daemon.ModeRequired, Scope: string(of.Sandbox.Scope.Value),
 		Name: cmp.Or(s.Name, daemon.SandboxName(of.Sandbox.Scope.Value, agent, "")), Runtime: s.Runtime,
-		Mounts: []Mount{}, Secrets: slices.Sorted(maps.Keys(s.Secrets)),
+		Mounts: []Mount{}, Secrets: slices.Sorted(maps.Keys(s.Mounts.Secrets)),
 		Mistakes: []config.Mistake{}, Refusals: []Refusal{}, Problems: []Problem{},
 	}
 	if e.Secrets == nil {
@@ -148,7 +148,7 @@ func (m *Machine) Sandbox(ctx context.Context, agent string) (_ *Sandbox, err er
 	if why, err := cfg.SharedUser(info); err == nil { // an error was reported above
 		e.SharedUser = why
 		if why == "" {
-			e.UIDRange = cmp.Or(s.UIDRange, sandbox.DefaultUIDRange)
+			e.UIDRange = cmp.Or(s.Isolation.UIDRange, sandbox.DefaultUIDRange)
 		}
 	}
 	if eng != nil {
@@ -232,9 +232,9 @@ func (e *Sandbox) problem(err error, where string) {
 func (e *Sandbox) checkEngine(ctx context.Context, eng daemon.Engine, of config.Agent, s daemon.Settings) {
 	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
 	defer cancel()
-	spec := engine.Spec{Runtime: s.Runtime, CPUs: max(s.CPUs, 0)}
-	if s.Network != boundary.NetworkNone && !e.Refused("network") {
-		spec.Network = s.Network
+	spec := engine.Spec{Runtime: s.Runtime, CPUs: max(s.Resources.CPUs, 0)}
+	if s.Isolation.Network != boundary.NetworkNone && !e.Refused("network") {
+		spec.Network = s.Isolation.Network
 	}
 	lacks, err := eng.Check(ctx, spec)
 	sources := map[sandbox.Part]policy.Source{
@@ -277,11 +277,11 @@ func (e *Sandbox) describe(s daemon.Settings, spec engine.Spec) {
 	e.Network, e.Seccomp, e.AppArmor = cmp.Or(spec.Network, boundary.NetworkNone), "engine", cmp.Or(spec.AppArmor, "engine")
 	switch {
 	case e.Refused("seccomp"):
-		e.Seccomp = s.Seccomp
+		e.Seccomp = s.Isolation.Seccomp
 	case spec.Profile == "":
 		e.Seccomp = "none" // the sandbox has a kernel of its own
-	case spec.Seccomp != nil && s.Seccomp != "" && s.Seccomp != "default":
-		e.Seccomp = s.Seccomp
+	case spec.Seccomp != nil && s.Isolation.Seccomp != "" && s.Isolation.Seccomp != "default":
+		e.Seccomp = s.Isolation.Seccomp
 	case spec.Seccomp != nil:
 		e.Seccomp = "corral"
 	}
@@ -296,7 +296,7 @@ func (e *Sandbox) describe(s daemon.Settings, spec engine.Spec) {
 	for _, t := range spec.Tmpfs {
 		e.Mounts = append(e.Mounts, Mount{Target: t.Target, Access: "rw", Memory: true, Bytes: t.Size})
 	}
-	e.Limits = Limits{Memory: spec.Memory, Swap: max(spec.Swap, -1), CPUs: spec.CPUs, Pids: spec.Pids, OpenFiles: spec.NoFiles, Output: max(s.OutputRate, 0), Lifetime: s.Lifetime.Seconds()}
+	e.Limits = Limits{Memory: spec.Memory, Swap: max(spec.Swap, -1), CPUs: spec.CPUs, Pids: spec.Pids, OpenFiles: spec.NoFiles, Output: max(s.Resources.OutputRate, 0), Lifetime: s.Lifetime.Seconds()}
 	for _, l := range spec.Rlimits {
 		if l.Type == "RLIMIT_FSIZE" {
 			e.Limits.FileSize = int64(l.Hard)
