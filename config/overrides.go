@@ -27,7 +27,7 @@ const (
 // Apply reads what comes after /exec (or with it), such as "host=gateway
 // security=allowlist ask=on-miss node=mac-1", and returns the overrides with
 // that changed. A colon may stand for the equals sign; a key without a value is no
-// longer overridden. Empty text means a wish to see what there is: changed is false.
+// longer overridden. Empty text asks to see the present ones: changed is false.
 // After an error nothing is changed.
 func (o Overrides) Apply(text string) (next Overrides, changed bool, err error) {
 	if len(text) > maxDirective {

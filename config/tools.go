@@ -54,7 +54,7 @@ func (t Tool) denies(tool Tool) bool {
 	return t.allows(tool) || t == ToolExec && tool == ToolRunShellCommand
 }
 
-// where names the place of a setting, for messages; key is what it is called if
+// where names the place of a setting, for messages; key is its name if
 // it is in no file.
 func where(s policy.Source, key string) string {
 	if s.File == "" && s.Key == "" {

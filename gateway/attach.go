@@ -18,7 +18,7 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// attach is a terminal, or what there is of one, over a WebSocket.
+// attach serves a session over a WebSocket: its terminal, or its pipes.
 func (s *Server) attach(w http.ResponseWriter, r *http.Request) error {
 	found, err := s.session(r)
 	if err != nil {

@@ -50,7 +50,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 }
 
 // streamQuery is where a stream is to begin, negative if the request does not say,
-// and whether it ends with what there is now.
+// and whether it ends after the events until now.
 func streamQuery(r *http.Request) (after int64, once bool, err error) {
 	after, err = queryInt(r, "after", -1)
 	if err != nil {

@@ -58,7 +58,7 @@ func (s *Server) portHost(w http.ResponseWriter, r *http.Request) error {
 	case box != nil && known && g.Sees(box.Agent), box != nil && !known && (s.public(box.Agent) || s.hasToken(r, label)):
 	case known:
 		return corral.Errorf(corral.ErrNotFound, "see which sandboxes there are: corral sandbox ls", "no sandbox is behind %s", r.Host)
-	default: // and no hint of what there is
+	default: // the error does not tell which sandboxes exist
 		return corral.Errorf(api.ErrUnauthorized, "send a key or the sandbox's token; in a browser open what 'corral sandbox url --token' prints",
 			"the request has no key for %s", r.Host)
 	}
@@ -109,7 +109,7 @@ func (s *Server) hasToken(r *http.Request, label string) bool {
 }
 
 // fromHere reports whether a browser sends a request for a page of the same origin, or
-// because somebody goes there. Pages of other sandboxes are of the same site, and the
+// because a person goes there. Pages of other sandboxes are of the same site, and the
 // cookie comes with what they ask for too.
 func (s *Server) fromHere(r *http.Request) bool {
 	if origin := r.Header.Get("Origin"); origin != "" && origin != s.origin(r) {
@@ -134,7 +134,7 @@ var openPage []byte
 const openCSP = "default-src 'none'; script-src 'sha256-JknD/n1qkt2uNWfjxcTWY96dJU7bTkHbz2CjMxT49PY='; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // openPort takes a sandbox's token from a browser, and gives it a cookie. The token comes
-// after the # of the address, which a browser sends to nobody: a script reads and posts it.
+// after the # of the address, which a browser does not send: a script reads and posts it.
 func (s *Server) openPort(w http.ResponseWriter, r *http.Request, label string) error {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -165,7 +165,7 @@ type labels struct {
 	mu    sync.Mutex
 	known map[string]*api.Sandbox
 
-	listing sync.Mutex // who holds it asks which there are; what is known waits for nobody
+	listing sync.Mutex // held while the sandboxes are listed; known ones do not wait for it
 	looked  time.Time
 }
 

@@ -204,7 +204,7 @@ func (in *input) copy(ctx context.Context) (total int64, err error) {
 	}
 }
 
-// fill reads what there is.
+// fill reads what has arrived.
 func (in *input) fill(buf []byte) (int, error) {
 	if in.whole { // else it may be a person who types
 		if err := in.rc.SetReadDeadline(time.Now().Add(StallLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {

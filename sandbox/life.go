@@ -86,7 +86,7 @@ type lifeRecord struct {
 	Warden uint64 `json:"warden,omitempty"`
 }
 
-// of is a box's life with what else is known of the box.
+// of joins a box's life with its record.
 func (l life) of(rec boxRecord) lifeRecord {
 	return lifeRecord{Life{rec.box(), l.Setup, l.Error, l.Ended}, l.Warden}
 }

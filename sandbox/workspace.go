@@ -244,7 +244,7 @@ func removeVolume(ctx context.Context, eng engine.Engine, id string) error {
 	return nil
 }
 
-// removeDirectory removes what there is of a private workspace here: the mount,
+// removeDirectory removes a private workspace from this machine: the mount,
 // the image and the directory.
 func removeDirectory(state, id string) error {
 	dir, image := workspaceDir(state, id), workspaceImage(state, id)

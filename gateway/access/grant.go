@@ -112,7 +112,7 @@ func WithGrant(ctx context.Context, g *Grant) context.Context {
 	return context.WithValue(ctx, grantKey{}, g)
 }
 
-// From is the Grant that ctx has; Everything if nobody noted one, as in a program that
+// From is the Grant that ctx has; Everything if it has none, as in a program that
 // has no gateway.
 func From(ctx context.Context) *Grant {
 	if g, ok := ctx.Value(grantKey{}).(*Grant); ok {

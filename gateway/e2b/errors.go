@@ -18,7 +18,7 @@ import (
 type Error struct {
 	Status  int
 	Message string
-	Sandbox string // of which it says something; empty: none
+	Sandbox string // that it is about; empty: none
 	Port    int
 }
 

@@ -103,7 +103,8 @@ func accountName(id int) string {
 // dirSize stands for the size of what is no file.
 const dirSize = 4096
 
-// entry describes a file. What a link leads to is what it is a file of, as clients expect.
+// entry describes a file. A link is described as the file that it leads to, as clients
+// expect.
 func entry(ctx context.Context, f files.FS, i files.Info) *pb.EntryInfo {
 	e := &pb.EntryInfo{
 		Name: path.Base(i.Path), Path: i.Path, Type: fileTypes[i.Type], Size: i.Size, Mode: uint32(i.Mode), Permissions: i.Permissions(),

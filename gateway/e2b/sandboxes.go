@@ -223,7 +223,7 @@ func (s *Server) make(of context.Context, b Box, closed bool, fill func(context.
 	if err == nil {
 		err = fill(ctx, b)
 	}
-	if err == nil && of.Err() != nil { // its maker is gone, and nobody would know its ID
+	if err == nil && of.Err() != nil { // the client is gone, and no other knows its ID
 		err = of.Err()
 	}
 	if err != nil {

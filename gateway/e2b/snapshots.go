@@ -30,7 +30,7 @@ type Snapshot struct {
 	ID       string    `json:"id"`
 	Name     string    `json:"name,omitempty"`
 	Agent    string    `json:"agent"`
-	Sandbox  string    `json:"sandbox"` // of which it was made
+	Sandbox  string    `json:"sandbox"` // that it was made of
 	Template string    `json:"template"`
 	Image    string    `json:"image,omitempty"`
 	Created  time.Time `json:"created"`
@@ -77,7 +77,7 @@ type snapshots struct {
 	all map[string]Snapshot
 }
 
-// openSnapshots reads what there is in a directory. An archive that no snapshot has is what
+// openSnapshots reads the snapshots in a directory. An archive that no snapshot has is what
 // a crash left. What is damaged is an error, or is removed where it is only a cache.
 func openSnapshots(dir string, cache bool) (*snapshots, error) {
 	s := &snapshots{dir: dir, all: map[string]Snapshot{}}

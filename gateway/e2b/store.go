@@ -82,7 +82,7 @@ type Store struct {
 	boxes map[string]Box
 }
 
-// OpenStore reads what there is in a directory, which need not be there. What cannot be
+// OpenStore reads the records in a directory, which need not exist. What cannot be
 // read is an error: a sandbox whose deadline is not known would run for ever.
 func OpenStore(dir string) (*Store, error) {
 	s := &Store{dir: dir, boxes: map[string]Box{}}

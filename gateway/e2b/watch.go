@@ -169,7 +169,7 @@ func (s *Server) watch(c call, req *connect.Request[pb.WatchDirRequest], to *con
 	}
 }
 
-// watchers are what clients watch that ask from time to time. They see what there is when
+// watchers serve clients that ask from time to time. They see the state when
 // they ask.
 type watchers struct {
 	mu sync.Mutex

@@ -20,7 +20,7 @@ type asker struct {
 }
 
 // errSkipped leaves an approval pending.
-var errSkipped = errors.New("nobody wanted to answer now")
+var errSkipped = errors.New("the answer was put off")
 
 // openAsker returns nil if there is no terminal.
 func (a *app) openAsker() *asker {

@@ -64,7 +64,7 @@ type pendingError struct {
 func (e *pendingError) Error() string { return e.err.Error() }
 func (e *pendingError) Unwrap() error { return e.err }
 
-// awaitApproval waits for the answer; the record is pending still if nobody
+// awaitApproval waits for the answer; the record is still pending if nobody
 // answers here, or none came in time.
 func (a *app) awaitApproval(ctx context.Context, o *execFlags, c *client.Client, rec approval.Record) (approval.Record, error) {
 	var ask func(context.Context, approval.Record) (approval.Answer, error)
@@ -100,7 +100,7 @@ func (a *app) awaitApproval(ctx context.Context, o *execFlags, c *client.Client,
 	return rec, err
 }
 
-// withdraw denies what nobody waits for any more: the call was ended.
+// withdraw denies a command whose call has ended: nothing waits for it.
 func (a *app) withdraw(c *client.Client, rec approval.Record) {
 	ctx, cancel := context.WithTimeout(context.Background(), foreground.CallLimit)
 	defer cancel()

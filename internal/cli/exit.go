@@ -45,6 +45,6 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
-// brokenPipe says that nobody reads our output any more, as in
+// brokenPipe says that our output is no longer read, as in
 // corral exec … | head. It is no failure worth a word.
 func brokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }

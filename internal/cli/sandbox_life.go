@@ -25,8 +25,8 @@ type sandboxDetails struct {
 
 func (a *app) sandboxShow() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show [flags] NAME", Short: "Say what there is of a sandbox",
-		Long: `Say what there is of a sandbox: whose it is, when it was used, its private
+		Use: "show [flags] NAME", Short: "Show a sandbox",
+		Long: `Show a sandbox: whose it is, when it was used, its private
 workspace and its containers. The last of those is what commands go to; the
 others are left for commands that have not ended yet.`,
 		Args: cmdline.Exactly("NAME"), ValidArgsFunction: a.completeSandboxes,

@@ -82,7 +82,7 @@ type Engine interface {
 	Resume(ctx context.Context, stateDir, name string) error
 	// Sweep removes what gateways that are gone left behind.
 	Sweep(ctx context.Context, stateDir string) ([]string, error)
-	// Prune removes what is old of sandboxes that nobody uses.
+	// Prune removes old parts of sandboxes that are not in use.
 	Prune(ctx context.Context, stateDir string, of func(sandbox.Sandbox) sandbox.PruneOptions) ([]string, error)
 	Close() error
 }

@@ -353,7 +353,7 @@ func (s *Gateway) Serve(ctx context.Context) (err error) {
 const tidyEvery = 5 * time.Minute
 
 // lookAround says what commands in a sandbox would stumble over, and from then
-// on removes what nobody will use again.
+// on removes containers that will not be used again.
 func (s *Gateway) lookAround(ctx context.Context) {
 	s.lookOnce(ctx)
 	for {

@@ -312,7 +312,7 @@ func (f fence) check(route corral.Route) error {
 }
 
 // A lazySandbox is opened when it is needed. One that was never used has no
-// process to attach to, so that nobody has to have an engine for a question.
+// process to attach to, so that a question needs no engine.
 // Each command goes by the options of its time.
 type lazySandbox struct {
 	stateDir, name string

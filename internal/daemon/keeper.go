@@ -124,7 +124,7 @@ func scopeOf(owner, key string) (scope, conversation string) {
 	return string(config.ScopeSession), strings.TrimPrefix(key, own+":")
 }
 
-// describe is what there is of a sandbox, with the containers that the engine
+// describe is a sandbox as it is listed, with the containers that the engine
 // has.
 func (k *Sandboxes) describe(s sandbox.Sandbox, rows []SandboxRow) (api.Sandbox, error) {
 	commands, err := sandbox.Running(k.dir, s.Name)
@@ -259,7 +259,7 @@ func (k *Sandboxes) Log(ctx context.Context, name string, all bool) (api.Sandbox
 	return got, nil
 }
 
-// askHowEnded has the engine say which have ended that nobody has looked at since.
+// askHowEnded asks the engine how containers ended that were not looked at since.
 // What is noted can be read without an engine, too.
 func (k *Sandboxes) askHowEnded(ctx context.Context, lives []sandbox.Life) {
 	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
@@ -292,7 +292,7 @@ func (s *Gateway) keeper() *Sandboxes {
 }
 
 // using calls do with a sandbox as it is in use here. What a gateway did not make
-// is not opened: it does not know what that is like.
+// is not opened: its settings are not known here.
 func (h *hosts) using(_ context.Context, s sandbox.Sandbox, need bool, do func(Executor) error) error {
 	h.mu.Lock()
 	l := h.boxes[s.Name]

@@ -64,7 +64,7 @@ func (l Lone) Open(cmd corral.Command) (*corral.Router, corral.Host, error) {
 	return corral.NewRouter(opt), route.Host, nil
 }
 
-// callLimit bounds calls that nobody can cancel.
+// callLimit bounds calls that have no context to cancel.
 const callLimit = 5 * time.Second
 
 // Settled finds out what became of a start that was cancelled: it returns the process,

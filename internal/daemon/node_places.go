@@ -87,12 +87,12 @@ func (n *nodePlaces) router(agent string, s Settings) (*corral.Router, string) {
 	return p.router, s.Mode
 }
 
-// Start is for nobody: the node starts commands by the Router of Place.
+// Start is never called: the node starts commands by the Router of Place.
 func (n *nodePlaces) Start(context.Context, corral.Command) (corral.Process, error) {
 	return nil, corral.Errorf(errors.ErrUnsupported, "", "a node's command has to be an agent's")
 }
 
-// Attach implements corral.Executor: it finds a process of whichever agent.
+// Attach implements corral.Executor: it finds a process of any agent.
 func (n *nodePlaces) Attach(ctx context.Context, id string) (corral.Process, error) {
 	p, err := n.gateway.Attach(ctx, id)
 	if !errors.Is(err, corral.ErrNotFound) {

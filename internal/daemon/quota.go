@@ -41,7 +41,7 @@ func (q *quotas) admit(stateDir, name, owner string) func(context.Context, sandb
 		if q.coming == nil {
 			q.coming = map[string]wanted{}
 		}
-		q.coming[name] = wanted{owner, want} // whoever it is for: the next key has to know
+		q.coming[name] = wanted{owner, want} // whichever key it is for: the next one has to know
 		return func() {
 			q.mu.Lock()
 			defer q.mu.Unlock()

@@ -25,7 +25,7 @@ import (
 const mainSession = "main"
 
 // ScopeKey tells sandboxes apart: by agent, by session of an agent, or not at
-// all. A session that is written with its agent already is what it is.
+// all. A session whose name has its agent already stays as it is.
 func ScopeKey(scope config.Scope, agent, session string) string {
 	own := "agent:" + agent
 	switch scope {
@@ -76,7 +76,7 @@ func (a *agentHosts) box(ctx context.Context) *lazySandbox {
 		return a.hosts.box(b.ID, a.name, ScopeKey(config.ScopeSession, a.name, caller.Session))
 	}
 	owner := a.name
-	if scope == config.ScopeShared { // nobody's settings but those of all
+	if scope == config.ScopeShared { // only the settings of all agents count
 		owner = ""
 	}
 	return a.hosts.box(SandboxName(scope, a.name, caller.Session), owner, ScopeKey(scope, a.name, caller.Session))

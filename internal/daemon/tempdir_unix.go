@@ -12,7 +12,7 @@ import (
 	"github.com/corral-exec/corral/internal/state/filelock"
 )
 
-// lockDir locks a directory of this user that nobody has locked. It follows no
+// lockDir locks a directory of this user, unless it is locked. It follows no
 // symbolic link.
 func lockDir(dir string) (_ *os.File, err error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

@@ -100,7 +100,7 @@ type madeShell struct {
 	tool *runshell.Tool
 }
 
-// get returns an agent's, which is made anew if what it is made by has changed.
+// get returns an agent's, made anew if its settings have changed.
 func (s *shells) get(agent, of string, make func() (*runshell.Tool, error)) (*runshell.Tool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -138,7 +138,7 @@ func (g *group) field(file, name string) int64 {
 }
 
 // unlimited is what version 1 shows where there is no limit: all pages that can
-// be counted, of whichever size.
+// be counted, whatever their size.
 const unlimited = math.MaxInt64 - 1<<20
 
 // limit is a limit; 0 if there is none.

@@ -163,7 +163,7 @@ type packing struct {
 	writer *writer
 }
 
-// add adds what base is in d, as name.
+// add adds the file base of the directory d, as name.
 func (k *packing) add(d dir, base, name string, level int) error {
 	if err := k.ctx.Err(); err != nil {
 		return err

@@ -35,7 +35,7 @@ type dir interface {
 
 	mkdir(name string, perm fs.FileMode) error
 	symlink(target, name string) error
-	// link makes another name of what name is in from.
+	// link gives the file name of the directory from another name here.
 	link(from dir, name, as string) error
 	rename(name string, to dir, as string) error
 	remove(name string, directory bool) error
