@@ -324,6 +324,9 @@ func testApprovals(t *testing.T, p *place) {
 		t.Fatal(err)
 	}
 	q, err := c.Attach(t.Context(), rec.CommandID)
+	for end := time.Now().Add(10 * time.Second); errors.Is(err, corral.ErrNotFound) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		q, err = c.Attach(t.Context(), rec.CommandID) // it is started after the answer
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
