@@ -31,8 +31,10 @@ const (
 	DefaultMaxFollowers = 512
 	DefaultDrainLimit   = 10 * time.Second
 
-	headerLimit = 10 * time.Second // to send a request's headers
-	idleLimit   = 2 * time.Minute  // between two requests on a connection
+	// idleLimit is how long a connection may be without a request, also a new one: clients
+	// keep connections that they opened and did not need yet, 90 s in Go's case, and a
+	// request over one that is just closed is lost.
+	idleLimit = 2 * time.Minute
 )
 
 // Config of a Server. Sessions is required.

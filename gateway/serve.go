@@ -44,7 +44,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	server := &http.Server{
 		ConnState:         unused.note,
 		Handler:           s,
-		ReadHeaderTimeout: headerLimit,
+		ReadHeaderTimeout: idleLimit,
 		IdleTimeout:       idleLimit,
 		MaxHeaderBytes:    api.MaxHeader,
 		ConnContext:       s.ConnContext,

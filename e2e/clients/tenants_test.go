@@ -112,7 +112,7 @@ func TestTenants(t *testing.T) {
 			}
 		}
 	})
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second} // as http.DefaultTransport has it
 	t.Cleanup(transport.CloseIdleConnections)
 	keys := map[string]*tenantKey{}
 	for _, name := range []string{"red-1", "red-2", "blue-1", "blue-2"} {
