@@ -125,7 +125,7 @@ func launch(t testing.TB, dir string, flags ...string) *gateway {
 	return g
 }
 
-// env are the variables of a gateway: not those of who tests, of which some are noted on pages.
+// env are the variables of a gateway. It does not get those of the test, since pages show some.
 func (g *gateway) env() []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

@@ -80,7 +80,7 @@ func TestTerminal(t *testing.T) {
 	js[bool](p, "document.querySelector('.screen').xterm.focus() || true")
 	p.keys("stty size\r")
 	p.screenHas(js[string](p, "(() => { const t = document.querySelector('.screen').xterm; return t.rows + ' ' + t.cols })()"))
-	// A title is text; a program may write the clipboard if somebody says so.
+	// A title is text; a program may write the clipboard if its user allows it.
 	p.keys(`printf '\033]0;<img src=x onerror=ran(1)>\a\033]52;c;?\a\033]52;c;aGVsbG8=\a done'` + "\r")
 	p.wait("document.title.includes('<img')")
 	p.sees("The program wants to put this on your clipboard:")

@@ -19,9 +19,9 @@ type gap struct {
 	computed float64 // the page's thread: beside other programs it also waits for a processor
 }
 
-// gaps does something, meanwhile the page calls performance.mark('tick') whenever it could
-// answer somebody. It returns the longest gap that there is between two of them, and the
-// one in which the page's thread computed longest. They are of the browser's own trace.
+// gaps does something, while the page calls performance.mark('tick') whenever it could
+// answer. It returns the longest gap between two of these calls, and the gap in which the
+// page's thread computed longest. Both are from the browser's own trace.
 func (p *tab) gaps(do func()) (took, computed gap) {
 	p.t.Helper()
 	type event struct {

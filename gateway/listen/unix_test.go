@@ -53,7 +53,7 @@ func TestUnix(t *testing.T) {
 	if err != nil || len(left) != 1 || left[0].Name() != "s.sock.lock" {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	// What is no socket is somebody's file.
+	// A file that is no socket is not replaced.
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}

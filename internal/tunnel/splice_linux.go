@@ -12,7 +12,7 @@ import (
 // splice has the kernel move bytes from a socket to a Unix socket until from ends: through
 // a pipe, which has the pages of what came, so that none is copied. handled is false, and
 // nothing has been moved, if they are others. To TCP it costs more than copying: each page
-// is sent by itself, and whoever sent it gets colder ones for what comes next.
+// is sent by itself, and the sender's next pages are no longer in the processor's cache.
 //
 // The sockets may be those of a sandbox too, which can have splice(2) wait for data. Close
 // has to end that.

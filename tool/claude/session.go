@@ -63,8 +63,8 @@ func (s *session) run(ctx context.Context, tool string, c call) (runner.Result, 
 	return runner.Run(ctx, s.ex, cmd, runner.Options{Stdin: c.input, MaxOutput: (c.max + 1) / 2})
 }
 
-// output runs a command of which all output is needed, and which fails if it does not
-// exit with 0 or one of the codes. More than c.max bytes are an error.
+// output runs a command and returns all of its output. It is an error if the command does
+// not exit with 0 or one of the codes, or writes more than c.max bytes.
 func (s *session) output(ctx context.Context, tool string, c call, codes ...int) (string, int, error) {
 	res, err := s.run(ctx, tool, c)
 	out := res.Stdout.Head + res.Stdout.Tail
