@@ -427,11 +427,11 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.bound(ctx, b)
-	s.again()
-	status := http.StatusOK
-	if resumed {
-		status = http.StatusCreated
+	status := http.StatusCreated
+	if !resumed { // else thaw has done this
+		s.bound(ctx, b)
+		s.again()
+		status = http.StatusOK
 	}
 	return writeJSON(w, status, s.made(b))
 }
