@@ -242,6 +242,10 @@ bench: setup-bench build image ## Measure: JSON and a table
 bench-scale: ## Measure how costs grow with the numbers of sessions, sandboxes and followers
 	@$(GO) test -run '^$$' -bench Scale -benchtime 2s $(TESTFLAGS) ./session ./sandbox | grep -E 'Scale|FAIL|^ok'
 
+.PHONY: bench-e2b
+bench-e2b: setup-bench build image ## Measure the E2B wire through E2B's SDK, in turns with E2B's daemon (of the directory CORRAL_E2B_SUITE)
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 $(GO) test -tags e2e -run '^$$' -bench SDK -benchtime 1x -count=1 $(TESTFLAGS) ./e2e/e2b
+
 ##### Checking
 
 .PHONY: check

@@ -45,7 +45,7 @@ const domain = "e2b.test"
 
 // A rig is a gateway that serves clients of E2B by TLS, with a key for them.
 type rig struct {
-	*testing.T
+	testing.TB
 	dir, state, program, config string
 	port                        int
 	key                         string
@@ -54,28 +54,33 @@ type rig struct {
 	log     *os.File
 }
 
-// newRig makes a rig. Its test goes on beside the others, which wait more than they compute.
+// newRig makes a rig for a test, which goes on beside the others: they wait more than they
+// compute.
 func newRig(t *testing.T) *rig {
 	t.Parallel()
+	return newRigWith(t, func(map[string]any) {})
+}
+
+// newRigWith makes a rig, with what set changes in the configuration of the gateway.
+func newRigWith(t testing.TB, set func(gateway map[string]any)) *rig {
 	store := images.Store{Engine: enginetest.New(t).Images()}
 	if _, err := store.Ensure(t.Context(), images.Default, nil); err != nil {
 		t.Fatal(err)
 	}
-	g := &rig{T: t, dir: t.TempDir(), state: testdir.New(t), port: freePort(t)}
+	g := &rig{TB: t, dir: t.TempDir(), state: testdir.New(t), port: freePort(t)}
 	g.program, g.config = built.Program(t, "cmd/corral"), filepath.Join(g.dir, "corral.json5")
 	g.certify()
 	// Clients expect a program called python.
 	const setup = `mkdir -p ~/.bin && ln -sf /usr/bin/python3 ~/.bin/python && echo 'PATH=$HOME/.bin:$PATH' >~/.bash_profile`
-	config, err := json.Marshal(map[string]any{
-		"sandbox": map[string]any{"mode": "all", "setupCommand": setup},
-		"gateway": map[string]any{
-			"e2b": map[string]any{
-				"listen": fmt.Sprintf("127.0.0.1:%d", g.port), "root": true,
-				"templates": []string{"ubuntu:22.04=" + images.Default}, // which the suite builds from
-			}, "domain": g.domain(),
-			"tls": map[string]any{"cert": filepath.Join(g.dir, "cert.pem"), "key": filepath.Join(g.dir, "key.pem")},
-		},
-	})
+	gateway := map[string]any{
+		"e2b": map[string]any{
+			"listen": fmt.Sprintf("127.0.0.1:%d", g.port), "root": true,
+			"templates": []string{"ubuntu:22.04=" + images.Default}, // which the suite builds from
+		}, "domain": g.domain(),
+		"tls": map[string]any{"cert": filepath.Join(g.dir, "cert.pem"), "key": filepath.Join(g.dir, "key.pem")},
+	}
+	set(gateway)
+	config, err := json.Marshal(map[string]any{"sandbox": map[string]any{"mode": "all", "setupCommand": setup}, "gateway": gateway})
 	g.ok(err)
 	g.ok(os.WriteFile(g.config, config, 0o600))
 	if g.log, err = os.Create(filepath.Join(g.dir, "gateway.log")); err != nil {
@@ -95,7 +100,7 @@ func newRig(t *testing.T) *rig {
 	return g
 }
 
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 // suite is where E2B's own tests are, with the script that runs those that need a server:
 // what CORRAL_E2B_SUITE names, or shared/e2b beside the project. They are no part of it.
-func suite(t *testing.T) (dir string, ok bool) {
+func suite(t testing.TB) (dir string, ok bool) {
 	if dir := os.Getenv("CORRAL_E2B_SUITE"); dir != "" {
 		return dir, true
 	}
