@@ -421,14 +421,17 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	b, err = s.cfg.Store.change(b.ID, func(b *Box) error {
-		b.End, b.Key = later(b.End, asked), access.From(r.Context()).Ref()
+		b.Key = access.From(r.Context()).Ref()
+		if !resumed { // else thaw has set the end, which another call may have changed since
+			b.End = later(b.End, asked)
+		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	status := http.StatusCreated
-	if !resumed { // else thaw has done this
+	if !resumed {
 		s.bound(ctx, b)
 		s.again()
 		status = http.StatusOK
