@@ -269,7 +269,7 @@ func TestE2BControl(t *testing.T) {
 	g.refused(g.call("DELETE", "/sandboxes/"+box.ID, "", "X-API-KEY", key), 404, "not found")
 	g.refused(g.call("GET", "/health", "", box.at(e2b.EnvdPort)...), 502, "not found")
 	if got := strings.Join(g.boxes.log, ", "); !strings.HasSuffix(got, fmt.Sprintf(
-		"end %[1]s after 502 s, end %[1]s after 0 s, pause %[1]s, resume %[1]s, end %[1]s after 52 s, end %[1]s after 52 s, end %[1]s after 0 s, stop %[1]s, end %[1]s after 52 s, end %[1]s after 52 s, remove %[1]s", box.ID)) {
+		"end %[1]s after 502 s, end %[1]s after 0 s, pause %[1]s, resume %[1]s, end %[1]s after 52 s, end %[1]s after 0 s, stop %[1]s, end %[1]s after 52 s, remove %[1]s", box.ID)) {
 		t.Error(got)
 	}
 	g.boxes.fail = errors.New("no engine")

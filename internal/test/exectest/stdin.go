@@ -59,8 +59,9 @@ func stdinOpen(t *T) {
 	defer cancel()
 	_, err := p.Wait(ctx)
 	t.isError("Wait for cat, whose input is open", err, context.DeadlineExceeded)
+	t.write(p, "two\n")
 	t.closeStdin(p)
-	equal(t, "the output", t.finish(p).all, "one\nend\n")
+	equal(t, "the output", t.finish(p).all, "one\ntwo\nend\n")
 }
 
 func stdinCloseTwice(t *T) {
