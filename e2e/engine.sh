@@ -88,13 +88,10 @@ free_socket() {
 
 # launch ARG...: start dockerd with these further arguments and wait for it.
 launch() {
-	local file
-	for file in "$pid_file" "$run_dir/exec/containerd/containerd.pid"; do
-		alive "$file" || rm -f "$file" # dockerd would take it for a running one
-	done
+	alive "$pid_file" || rm -f "$pid_file" # dockerd would take it for a running one
 	setsid dockerd --config-file "$run_dir/daemon.json" \
 		--data-root "$data_dir" --exec-root "$run_dir/exec" --pidfile "$pid_file" \
-		--containerd-namespace corral --containerd-plugins-namespace corral-plugins \
+		--containerd "$our_containerd" --containerd-namespace docker --containerd-plugins-namespace docker-plugins \
 		-H "$our_socket" "$@" </dev/null >"$log_file" 2>&1 9>&- &
 	local pid=$! deadline=$((SECONDS + start_seconds))
 	while kill -0 "$pid" 2>/dev/null; do
@@ -113,18 +110,6 @@ launch() {
 	return 1
 }
 
-# drop_stale_socket: dockerd uses the machine's containerd if its socket is
-# there, also one that a containerd which is gone has left, and then waits for
-# it in vain. It is stale if nobody has it open and it refuses a connection.
-drop_stale_socket() {
-	local socket=/run/containerd/containerd.sock
-	if [[ -S $socket ]] && ! grep -qF " $socket" /proc/net/unix &&
-		{ timeout 5 ctr --address "$socket" version 2>&1 || true; } | grep -qF 'connection refused'; then
-		say "removing $socket, left by a containerd that is gone"
-		rm -f "$socket"
-	fi
-}
-
 give_up() {
 	say "dockerd did not start; the end of $log_file:"
 	tail -n 15 "$log_file" >&2
@@ -137,6 +122,9 @@ write_config() {
 		"$(command -v runsc)" "$(command -v runsc)" >"$run_dir/daemon.json"
 }
 
+# Its containerd is ours: one that dockerd starts itself it also kills, with all
+# that tests do meanwhile, when the machine stood still for two seconds.
+#
 # With the machine to itself the engine serves the usual socket too, so that
 # docker and corral find it without a setting, and has a network for the
 # containers. Beside another engine it has none of both: two dockerds that
@@ -155,7 +143,7 @@ start_engine() {
 			sleep 0.1
 		done
 	fi
-	drop_stale_socket
+	containerd_answers "$our_containerd" || start_containerd
 	if free_socket; then
 		say "starting dockerd on ${usual_socket#unix://} (log: $log_file)"
 		launch -H "$usual_socket" && return
@@ -284,9 +272,9 @@ end_tasks() {
 
 stop() {
 	local ended=
+	! end dockerd "$pid_file" || ended=1
 	end_tasks
 	! end containerd "$containerd_pid_file" || ended=1
-	! end dockerd "$pid_file" || ended=1
 	if [[ $ended ]]; then
 		rm -rf --one-file-system "$run_dir"
 	else
