@@ -142,7 +142,7 @@ func (l *load) keep(n int, seed uint64, done <-chan struct{}) {
 
 // one sees one session through.
 func (l *load) one(j *job, c *client.Client) {
-	ctx, cancel := context.WithTimeout(l.ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(l.ctx, 4*time.Minute)
 	defer cancel()
 	fail := func(what string, err error) {
 		l.t.Errorf("%s (%s): %s: %v", j.cmd.ID, j.cmd.Shell, what, err)

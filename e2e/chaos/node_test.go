@@ -191,7 +191,7 @@ func TestPartition(t *testing.T) {
 	var working sync.WaitGroup
 	for n := range int64(sessions) {
 		size := rate * int64((cut+15*time.Second)/time.Second)
-		j := &job{cmd: shell("./testprog pattern %d %d %d 10ms; exit 3", size, n+1, rate/100), code: 3, seed: uint64(n + 1), size: size, notify: true}
+		j := &job{cmd: shell("./testprog pattern %d %d %d 10ms; until test -e over; do sleep 0.1; done; exit 3", size, n+1, rate/100), code: 3, seed: uint64(n + 1), size: size, notify: true}
 		j.cmd.ID, j.cmd.Host, j.cmd.Node = fmt.Sprintf("p%d", n), corral.HostNode, "node-1"
 		j.cmd.Shell = "echo ran >>runs/" + j.cmd.ID + "; " + j.cmd.Shell
 		working.Go(func() { l.one(j, l.agents[n%2]) })
@@ -216,6 +216,9 @@ func TestPartition(t *testing.T) {
 	}
 	if live := l.live.Load(); live != sessions {
 		t.Errorf("%d of %d sessions live: the others saw no death", live, sessions)
+	}
+	if err := os.WriteFile(filepath.Join(f.work, "over"), nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	working.Wait()
 	stop()

@@ -96,6 +96,11 @@ func TestKeys(t *testing.T) {
 	js[bool](p, "document.querySelector('dialog[open] form').requestSubmit() || true")
 	p.sees("It is shown this once")
 	other.has("input[name=key]") // the old one ended
+	keys, err = g.c.Keys(t.Context())
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("the keys are %+v, %v", keys, err)
+	}
+	p.sees(keys[0].ID) // another key under the same name: the list shows it after a moment
 	p.click("Close")
 	p.click("Revoke")
 	p.confirm("Revoke acme?")

@@ -52,7 +52,7 @@ func TestExecDriverInputGivenUp(t *testing.T) {
 	cmd.Stdin = true
 	p := mustStart(t, d, cmd)
 	for _, want := range []int{streamexec.InputQueue, 0} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		n, err := p.Write(ctx, make([]byte, 10<<20))
 		cancel()
 		if n != want || !errors.Is(err, context.DeadlineExceeded) {
