@@ -25,7 +25,7 @@ func BenchmarkSDK(b *testing.B) {
 		delete(gateway, "domain")
 		gateway["e2b"].(map[string]any)["pool"] = 4
 	})
-	g.install("bench.mjs")
+	g.install(&clients, "bench.mjs")
 	daemon := filepath.Join(g.dir, "envd")
 	packed, err := exec.Command("gunzip", "-c", filepath.Join(dir, "envd-linux-amd64.gz")).Output()
 	g.ok(err)

@@ -23,6 +23,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +36,16 @@ import (
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		for _, m := range []*modules{&clients, &interpreter} {
+			if m.dir != "" {
+				os.RemoveAll(m.dir)
+			}
+		}
+		os.Exit(code)
+	}))
+}
 
 // patience is how long the tests of a client may take on a machine under load.
 const patience = 9 * time.Minute
@@ -210,17 +220,40 @@ func (g *rig) try(env []string, program string, args ...string) (string, error) 
 	return out.String(), nil
 }
 
-// npm puts packages into the rig's directory.
-func (g *rig) npm(packages ...string) {
-	g.Helper()
-	g.ok(os.WriteFile(filepath.Join(g.dir, "package.json"), []byte(`{"private":true}`), 0o600))
-	g.run(nil, "npm", append([]string{"install", "--no-audit", "--no-fund", "--silent"}, packages...)...)
+// A modules is a directory with packages of npm.
+type modules struct {
+	packages []string
+	once     sync.Once
+	dir      string
+	err      error
 }
 
-// install puts the published SDK, and scripts, into the rig's directory.
-func (g *rig) install(scripts ...string) {
+// clients are the published ones that the tests use.
+var clients = modules{packages: []string{"e2b@2.51.0", "@e2b/cli@2.19.0", "@mastra/e2b@0.8.0", "ws@8.18.3"}}
+
+// interpreter is the published client of the code interpreter, which needs another SDK.
+var interpreter = modules{packages: []string{"@e2b/code-interpreter@2.8.0"}}
+
+// get installs the packages, once.
+func (m *modules) get() (dir string, err error) {
+	m.once.Do(func() {
+		if m.dir, m.err = os.MkdirTemp("", "corral-npm-"); m.err != nil {
+			return
+		}
+		cmd := exec.Command("npm", append([]string{"install", "--no-audit", "--no-fund", "--silent", "--ignore-scripts", "--prefix", m.dir}, m.packages...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			m.err = fmt.Errorf("npm install %q: %w\n%s", m.packages, err, out)
+		}
+	})
+	return m.dir, m.err
+}
+
+// install lets scripts of the rig's directory, which it puts there, use packages.
+func (g *rig) install(m *modules, scripts ...string) {
 	g.Helper()
-	g.npm("e2b@2.51.0", "ws@8.18.3")
+	dir, err := m.get()
+	g.ok(err)
+	g.ok(os.Symlink(filepath.Join(dir, "node_modules"), filepath.Join(g.dir, "node_modules")))
 	for _, script := range scripts {
 		g.script(script)
 	}
@@ -236,9 +269,17 @@ func (g *rig) script(name string) {
 // The published SDK, unmodified.
 func TestSDK(t *testing.T) {
 	g := newRig(t)
-	g.install("script.mjs", "template.mjs")
+	g.install(&clients, "script.mjs", "template.mjs")
 	t.Log(g.run(g.env(), "node", "script.mjs"))
 	t.Log(g.run(g.env(), "node", "template.mjs"))
+	g.nothingLeft()
+}
+
+// The published adapter of a framework for agents, unmodified.
+func TestMastra(t *testing.T) {
+	g := newRig(t)
+	g.install(&clients, "mastra.mjs")
+	t.Log(g.run(g.env(), "node", "mastra.mjs"))
 	g.nothingLeft()
 }
 
@@ -250,8 +291,7 @@ func TestInterpreter(t *testing.T) {
 		return
 	}
 	g := newRig(t)
-	g.npm("@e2b/code-interpreter@2.8.0")
-	g.script("interpreter.mjs")
+	g.install(&interpreter, "interpreter.mjs")
 	t.Log(g.run(g.env(), "node", "interpreter.mjs", os.Getenv("CORRAL_PLOT")))
 	g.nothingLeft()
 }
@@ -259,7 +299,7 @@ func TestInterpreter(t *testing.T) {
 // The published command line, unmodified.
 func TestCLI(t *testing.T) {
 	g := newRig(t)
-	g.npm("@e2b/cli@2.19.0", "e2b@2.51.0")
+	g.install(&clients)
 	ids := strings.Fields(g.run(g.env(), "node", "--input-type=module", "-e", `import { Sandbox } from 'e2b'; for (let i = 0; i < 3; i++) console.log((await Sandbox.create({ timeoutMs: 200_000 })).sandboxId)`))
 	id := ids[0]
 	cli := func(args ...string) (string, error) {
@@ -335,7 +375,7 @@ func (g *rig) terminal(id string) {
 // are found, a time-out has its effect, and what is paused stays so.
 func TestKilled(t *testing.T) {
 	g := newRig(t)
-	g.install("killed.mjs")
+	g.install(&clients, "killed.mjs")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	client := exec.CommandContext(ctx, "node", "killed.mjs")
