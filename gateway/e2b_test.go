@@ -386,7 +386,7 @@ func TestE2BFiles(t *testing.T) {
 	g.refused(g.call("GET", "/files?path=d", "", at...), 400, "directory")
 	g.refused(g.call("POST", "/files?path=d", "x", at...), 400, "directory")
 	g.refused(g.call("GET", "/files?path=d/a.txt&username=root", "", at...), 403, "no root")
-	g.refused(g.call("GET", "/files?path=d/a.txt&username=else", "", at...), 400, "invalid user")
+	g.refused(g.call("GET", "/files?path=d/a.txt&username=else", "", at...), 401, "invalid user")
 	g.refused(g.call("POST", "/files?path=m", "x", append(at, "X-Metadata-K", "v")...), 501, "metadata")
 
 	// What was signed, by the sandbox's name and by none.

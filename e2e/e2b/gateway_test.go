@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -335,6 +336,42 @@ func TestCLI(t *testing.T) {
 	remove(ids[2])
 	g.nothingLeft()
 	g.start()
+}
+
+// withoutTLS is for tests that compare with E2B's daemon, which has none.
+func withoutTLS(gateway map[string]any) {
+	delete(gateway, "tls")
+	delete(gateway, "domain")
+}
+
+// daemon starts E2B's own daemon, which is in the directory of its tests, in a container of
+// the image that sandboxes have, and returns its address.
+func (g *rig) daemon(suite string) (address string) {
+	g.Helper()
+	program := filepath.Join(g.dir, "envd")
+	packed, err := exec.Command("gunzip", "-c", filepath.Join(suite, "envd-linux-amd64.gz")).Output()
+	g.ok(err)
+	g.ok(os.WriteFile(program, packed, 0o755))
+	id := strings.TrimSpace(g.run(nil, "docker", "run", "--detach", "--label", "corral=bench", "--user", "0:0", "--volume", program+":/envd:ro",
+		"--entrypoint", "/envd", images.Default, "-isnotfc", "-port", "49983"))
+	g.Cleanup(func() {
+		if out, err := exec.Command("docker", "rm", "--force", id).CombinedOutput(); err != nil {
+			g.Errorf("%v: %s", err, out)
+		}
+	})
+	g.run(nil, "docker", "exec", id, "sh", "-c", "id user || useradd --create-home --shell /bin/bash user")
+	const format = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+	address = "http://" + strings.TrimSpace(g.run(nil, "docker", "inspect", "--format", format, id)) + ":49983"
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		res, err := http.Get(address + "/health")
+		if err == nil {
+			res.Body.Close()
+			return address
+		}
+		if time.Now().After(end) {
+			g.Fatal("E2B's daemon does not answer: ", err)
+		}
+	}
 }
 
 // terminal has the command line connect a terminal to a sandbox.

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/e2b/envdpb"
 	"github.com/corral-exec/corral/gateway/ports"
 	"github.com/corral-exec/corral/internal/test/damagetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -25,6 +26,53 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A form that is cut is not taken for one that ends.
+func TestForm(t *testing.T) {
+	var whole bytes.Buffer
+	w := multipart.NewWriter(&whole)
+	for _, name := range []string{"a", "b"} {
+		part, err := w.CreateFormFile("file", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(part, "content of ", name)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.TrimSuffix(whole.String(), "\r\n")
+	for n := range len(text) + 1 {
+		var seen []string
+		err := eachFile(strings.NewReader(text[:n]), w.Boundary(), func(name string, from io.Reader) error {
+			b, err := io.ReadAll(from)
+			seen = append(seen, name+": "+string(b))
+			return err
+		})
+		if whole := n == len(text); (err == nil) != whole || whole && len(seen) != 2 {
+			t.Fatalf("of %d bytes %d: %v, %q", len(text), n, err, seen)
+		}
+	}
+}
+
+// A process is named by its PID or its tag: one that never had a PID is not by none.
+func TestSelector(t *testing.T) {
+	pid := func(n uint32) *envdpb.ProcessSelector {
+		return &envdpb.ProcessSelector{Selector: &envdpb.ProcessSelector_Pid{Pid: n}}
+	}
+	tag := &envdpb.ProcessSelector{Selector: &envdpb.ProcessSelector_Tag{Tag: "t"}}
+	for _, test := range []struct {
+		p     proc
+		which *envdpb.ProcessSelector
+		want  bool
+	}{
+		{proc{pid: 7}, pid(7), true}, {proc{pid: 7}, pid(8), false}, {proc{}, pid(0), false}, {proc{}, nil, false}, {proc{tag: "t"}, tag, true}, {proc{pid: 7}, tag, false},
+	} {
+		if got := test.p.matches(test.which); got != test.want {
+			t.Errorf("pid %d, tag %q: %v is %v", test.p.pid, test.p.tag, test.which, got)
+		}
+	}
+}
 
 // What is kept is read as it was written, or the error names the file.
 func TestStore(t *testing.T) {
@@ -206,7 +254,7 @@ func FuzzForm(f *testing.F) {
 	f.Add("--b\r\nContent-Disposition: form-data; name=other\r\n\r\nabc\r\n--b--\r\n", "b")
 	f.Add("--b\r\n\r\n", "b")
 	f.Fuzz(func(_ *testing.T, body, boundary string) {
-		_ = eachFile(multipart.NewReader(bytes.NewReader([]byte(body)), boundary), func(name string, from io.Reader) error {
+		_ = eachFile(strings.NewReader(body), boundary, func(name string, from io.Reader) error {
 			_ = resolve(name)
 			_, err := io.Copy(io.Discard, from)
 			return err

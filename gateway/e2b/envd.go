@@ -186,7 +186,7 @@ func (s *Server) userOf(name string) error {
 		}
 		return errRoot
 	}
-	return corral.Errorf(corral.ErrInvalid, "leave it out", "invalid user: there is no user %.40q in the sandbox", name)
+	return corral.Errorf(api.ErrUnauthorized, "leave it out", "invalid user: there is no user %.40q in the sandbox", name)
 }
 
 // basicUser is the user in the header Authorization; empty: none.

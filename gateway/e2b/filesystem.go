@@ -119,6 +119,7 @@ func entry(ctx context.Context, f files.FS, i files.Info) *pb.EntryInfo {
 			target = path.Join(path.Dir(i.Path), target)
 		}
 		e.SymlinkTarget = &target
+		e.Permissions = "L" + e.Permissions[1:]          // as Go writes it
 		if led, err := f.Stat(ctx, target); err == nil { // else it leads nowhere
 			e.Type, e.Size, e.Mode = fileTypes[led.Type], led.Size, uint32(led.Mode)
 		}
@@ -222,7 +223,8 @@ func (s *Server) listDir(c call, q *pb.ListDirRequest) (*pb.ListDirResponse, err
 		return nil, err
 	}
 	depth := max(int(min(q.GetDepth(), maxDepth)), 1)
-	name := resolve(q.GetPath())
+	asked := resolve(q.GetPath())
+	name := asked
 	i, err := f.Stat(c, name)
 	if err == nil && i.Type == files.TypeLink {
 		name = *entry(c, f, i).SymlinkTarget
@@ -239,7 +241,9 @@ func (s *Server) listDir(c call, q *pb.ListDirRequest) (*pb.ListDirResponse, err
 		if len(a.Entries) == maxEntries {
 			return corral.Errorf(corral.ErrInvalid, "list less of it", "there are more than %d files in %s", maxEntries, name)
 		}
-		a.Entries = append(a.Entries, entry(c, f, i))
+		e := entry(c, f, i)
+		e.Path = asked + strings.TrimPrefix(e.Path, name)
+		a.Entries = append(a.Entries, e)
 		return nil
 	})
 	return a, err

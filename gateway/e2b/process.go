@@ -7,7 +7,9 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"path"
 	"strconv"
+	"syscall"
 	"time"
 
 	"connectrpc.com/connect"
@@ -58,7 +60,7 @@ func (s *Server) begin(c call, req *pb.StartRequest) (*proc, error) {
 		Args: append([]string{cfg.GetCmd()}, cfg.GetArgs()...), Dir: cmp.Or(cfg.GetCwd(), c.box.Preset.Dir), Env: map[string]string{},
 		Stdin: req.Stdin == nil || *req.Stdin, Grace: -1,
 	}
-	for _, env := range []map[string]string{c.box.Preset.Env, c.box.Env, cfg.GetEnvs()} {
+	for _, env := range []map[string]string{account, c.box.Preset.Env, c.box.Env, cfg.GetEnvs()} {
 		for k, v := range env {
 			cmd.Env[k] = v
 		}
@@ -87,6 +89,9 @@ func (s *Server) begin(c call, req *pb.StartRequest) (*proc, error) {
 }
 
 const maxTag = 256 // bytes
+
+// account is what every command has in its environment about its user.
+var account = map[string]string{"USER": path.Base(Home), "LOGNAME": path.Base(Home)}
 
 func sizeOf(p *pb.PTY) (corral.Size, error) {
 	rows, cols := p.GetSize().GetRows(), p.GetSize().GetCols()
@@ -196,7 +201,7 @@ func (s *Server) sendEnd(c call, p *proc, send func(*pb.ProcessEvent) error) err
 	}
 	end := &pb.ProcessEvent_EndEvent{ExitCode: int32(exit.Code), Exited: exit.Signal == 0, Status: "exit status " + strconv.Itoa(exit.Code)}
 	if exit.Signal != 0 {
-		end.Status = "signal: " + exit.Signal.String()
+		end.Status = "signal: " + syscall.Signal(exit.Signal).String() // killed, not SIGKILL
 	}
 	if exit.Code != 0 || exit.Signal != 0 {
 		end.Error = &end.Status

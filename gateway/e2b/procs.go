@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -78,7 +79,7 @@ func (p *proc) matches(which *pb.ProcessSelector) bool {
 	if tag := which.GetTag(); tag != "" {
 		return p.tag == tag
 	}
-	return p.pid == which.GetPid()
+	return p.pid != 0 && p.pid == which.GetPid() // one that is not found has none
 }
 
 // procs are the processes of all sandboxes, as far as they run or have ended a moment ago.
@@ -140,6 +141,9 @@ func (p *proc) over(kept time.Duration) bool {
 // find returns a process that runs, or that ended no longer ago than kept. Of several with
 // one PID it is the newest.
 func (ps *procs) find(c call, agent session.Agent, which *pb.ProcessSelector, kept time.Duration) (*proc, error) {
+	if which.GetSelector() == nil {
+		return nil, corral.Errorf(errors.ErrUnsupported, "name it by pid or tag", "no process is named")
+	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.known(c, agent)

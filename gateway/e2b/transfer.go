@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
 	case err == nil && kind == "multipart/form-data":
-		err = eachFile(multipart.NewReader(body, params["boundary"]), func(name string, from io.Reader) error {
+		err = eachFile(body, params["boundary"], func(name string, from io.Reader) error {
 			if to != "" {
 				if len(done) > 0 {
 					return corral.Errorf(corral.ErrInvalid, "leave the path out", "several files were sent for one path")
@@ -190,12 +191,34 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, done)
 }
 
+// A tail remembers the last bytes that were read.
+type tail struct {
+	io.Reader
+	last []byte
+}
+
+// maxTail is more than the end of a form has.
+const maxTail = 1 << 10
+
+func (t *tail) Read(b []byte) (int, error) {
+	n, err := t.Reader.Read(b)
+	t.last = append(t.last, b[max(0, n-maxTail):n]...)
+	t.last = t.last[max(0, len(t.last)-maxTail):]
+	return n, err
+}
+
 // eachFile calls do for each file of a form: the parts called file. The name is what the
-// client gave it, with its directories, which package multipart leaves out.
-func eachFile(form *multipart.Reader, do func(name string, from io.Reader) error) error {
+// client gave it, with its directories, which package multipart leaves out. That also takes
+// a form for whole that was cut between parts.
+func eachFile(body io.Reader, boundary string, do func(name string, from io.Reader) error) error {
+	all := &tail{Reader: body}
+	form := multipart.NewReader(all, boundary)
 	for range maxParts {
 		part, err := form.NextRawPart()
 		if errors.Is(err, io.EOF) {
+			if !bytes.Contains(all.last, []byte("--"+boundary+"--")) {
+				return corral.Errorf(corral.ErrInvalid, "", "the form is malformed: it has no end")
+			}
 			return nil
 		}
 		if err != nil {

@@ -53,6 +53,9 @@ func (h *host) ask(ctx context.Context, script func(m marks) string) (string, er
 		_, err = io.WriteString(ch, "eval "+quote(script(m))+"\n")
 	}
 	if err != nil {
+		if ctx.Err() != nil { // which has closed the channel
+			err = ctx.Err()
+		}
 		return "", corral.Errorf(corral.ErrUnavailable, "", "cannot ask %s: %w", h.node(), err)
 	}
 	_ = ch.CloseWrite() // if the connection is gone, no answer comes
