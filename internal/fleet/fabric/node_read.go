@@ -35,6 +35,7 @@ type reader struct {
 
 	mu     sync.Mutex
 	next   int64
+	had    int64 // what the gateway has, which it never asks for again
 	limit  int64
 	most   int
 	single bool
@@ -70,7 +71,7 @@ func (n *node) grant(e *Envelope, g Grant, p corral.Process) {
 	defer n.mu.Unlock()
 	r := n.readers[key]
 	if c := n.portOfLocked(e.ID); c != nil {
-		c.got(g.From)
+		defer c.got(g.From) // when the reader does not read before that any more
 	}
 	switch {
 	case r != nil && r.ref.ID != e.ID:
@@ -104,7 +105,11 @@ func (r *reader) grant(g Grant) {
 	defer r.mu.Unlock()
 	r.seen = time.Now()
 	r.limit = max(r.limit, g.Limit)
-	if g.Reset && g.From != r.next {
+	// A grant may be overtaken by another, and what was asked for once more may arrive after
+	// all: a connection to a port keeps nothing that the gateway has.
+	had := r.had
+	r.had = max(had, g.From)
+	if g.From > r.next || g.Reset && g.From != r.next && g.From >= had {
 		r.next = g.From
 		r.resets++
 		r.stop()
