@@ -167,7 +167,7 @@ func TestLimits(t *testing.T) {
 				req.Shell = []string{"/bin/" + shell, "-c"}
 				start := time.Now()
 				d := Decide(req, rules, someFiles)
-				if took := time.Since(start); took > 20*time.Second { // usually less than one; the machine may be busy
+				if took := time.Since(start); took > time.Minute { // usually less than one; the machine may be busy
 					t.Errorf("%q… by %s takes %v", text[:20], shell, took)
 				}
 				if n > size && len(text) > size && d.Outcome == Allowed {

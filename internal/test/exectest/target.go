@@ -89,7 +89,7 @@ func (tg *Target) slack() time.Duration {
 		n *= 3
 	}
 	if os.Getenv("CI") != "" {
-		n *= 3
+		n *= 5
 	}
 	return time.Duration(n)
 }
