@@ -28,6 +28,7 @@ usual_containerd=/run/containerd/containerd.sock
 our_containerd=$run_dir/containerd.sock
 containerd_pid_file=$run_dir/containerd.pid
 containerd_log=$run_dir/containerd.log
+bridge=corral-engine # of an engine beside another; removed when it is stopped
 start_seconds=90 # dockerd itself gives up on containerd after 60
 
 # A root shell opened by plain su has no sbin on its PATH.
@@ -110,6 +111,11 @@ launch() {
 	return 1
 }
 
+own_bridge() {
+	[[ -e /sys/class/net/$bridge ]] || ip link add "$bridge" type bridge 2>/dev/null || return
+	ip address show dev "$bridge" | grep -q 'inet ' || ip address add 172.31.254.1/24 dev "$bridge"
+}
+
 give_up() {
 	say "dockerd did not start; the end of $log_file:"
 	tail -n 15 "$log_file" >&2
@@ -127,8 +133,9 @@ write_config() {
 #
 # With the machine to itself the engine serves the usual socket too, so that
 # docker and corral find it without a setting, and has a network for the
-# containers. Beside another engine it has none of both: two dockerds that
-# write firewall rules get in each other's way, and sandboxes need no network.
+# containers. Beside another engine it writes no firewall rules, which would get in the
+# other's way, and has a bridge of its own: a dockerd that has none removes docker0, which
+# is the other's.
 start_engine() {
 	local no_network=(--bridge=none --iptables=false --ip-forward=false --ip-masq=false)
 	((EUID == 0)) || die "no engine with the runtimes runsc and runsc-uds answers, and starting one takes root: run this as root, or set DOCKER_HOST to such an engine"
@@ -153,6 +160,11 @@ start_engine() {
 	else
 		say "the engine that is there has no runtime runsc and runsc-uds or does not answer"
 		say "starting a second dockerd on ${our_socket#unix://} (log: $log_file)"
+		if own_bridge; then
+			no_network[0]=--bridge=$bridge
+		elif [[ -e /sys/class/net/docker0 ]]; then
+			die "cannot make the bridge $bridge (ip link add), without which a second dockerd would remove docker0"
+		fi
 		launch "${no_network[@]}" || give_up
 	fi
 }
@@ -273,6 +285,7 @@ end_tasks() {
 stop() {
 	local ended=
 	! end dockerd "$pid_file" || ended=1
+	[[ ! -e /sys/class/net/$bridge ]] || ip link delete "$bridge"
 	end_tasks
 	! end containerd "$containerd_pid_file" || ended=1
 	if [[ $ended ]]; then

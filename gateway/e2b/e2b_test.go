@@ -62,11 +62,11 @@ func TestSelector(t *testing.T) {
 	}
 	tag := &envdpb.ProcessSelector{Selector: &envdpb.ProcessSelector_Tag{Tag: "t"}}
 	for _, test := range []struct {
-		p     proc
+		p     *proc
 		which *envdpb.ProcessSelector
 		want  bool
 	}{
-		{proc{pid: 7}, pid(7), true}, {proc{pid: 7}, pid(8), false}, {proc{}, pid(0), false}, {proc{}, nil, false}, {proc{tag: "t"}, tag, true}, {proc{pid: 7}, tag, false},
+		{&proc{pid: 7}, pid(7), true}, {&proc{pid: 7}, pid(8), false}, {&proc{}, pid(0), false}, {&proc{}, nil, false}, {&proc{tag: "t"}, tag, true}, {&proc{pid: 7}, tag, false},
 	} {
 		if got := test.p.matches(test.which); got != test.want {
 			t.Errorf("pid %d, tag %q: %v is %v", test.p.pid, test.p.tag, test.which, got)

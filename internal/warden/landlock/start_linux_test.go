@@ -302,7 +302,7 @@ func TestOwner(t *testing.T) {
 		refused   []string
 	}{
 		// It ends when all that have the pipe have.
-		"another session": {"r, w = os.pipe()\nif os.fork() == 0: os.setsid(); os.fork() or os.execv(touch, ['touch', made])\nelse: os.close(w); os.read(r, 1)", "Permission", []string{touch}},
+		"another session": {"r, w = os.pipe()\nif os.fork() == 0: os.setsid(); os.fork() and os.wait() or os.execv(touch, ['touch', made])\nelse: os.close(w); os.read(r, 1)", "Permission", []string{touch}},
 		"another thread":  {"threading.Thread(target=os.execv, args=(ld, [ld, touch, made])).start(); time.sleep(60)", "shared object", []string{touch}},
 		// It has another parent and another session by then.
 		"one that is left": {"if os.fork() == 0:\n if os.fork() == 0: os.setsid(); time.sleep(0.2); os.execv(ld, [ld, touch, made])", "shared object", nil},
