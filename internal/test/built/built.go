@@ -66,7 +66,7 @@ func CopyTo(pkg, file string) error {
 
 // File is Program for a TestMain, which has no t.
 func File(pkg string) (string, error) {
-	root, err := moduleRoot()
+	root, err := Root()
 	if err != nil {
 		return "", err
 	}
@@ -108,8 +108,8 @@ func build(dir, pkg, file string) error {
 	return nil
 }
 
-// moduleRoot is the directory with go.mod.
-func moduleRoot() (string, error) {
+// Root is the directory with go.mod.
+func Root() (string, error) {
 	if startErr != nil {
 		return "", startErr
 	}

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/containerd"
@@ -37,10 +37,13 @@ func Containerd(t testing.TB) *containerd.Engine {
 
 // containerdAddress is its socket.
 var containerdAddress = sync.OnceValues(func() (string, error) {
-	_, file, _, _ := runtime.Caller(0)
+	root, err := built.Root()
+	if err != nil {
+		return "", err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), engineLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(file), "../../../e2e/engine.sh"), "containerd")
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "e2e", "engine.sh"), "containerd")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
