@@ -19,7 +19,7 @@ var engine = []Probe{
 	{ID: "engine/containerd", Tries: "asks containerd through its socket", Why: "whoever reaches it is root on the host", Weak: Sockets, GVisor: NoHostSockets, Run: func(*Env) Verdict {
 		// HTTP/2: the connection's preface and empty settings, which are
 		// answered with settings.
-		return anyOf("asking", sockets("/run/containerd/containerd.sock", "/run/docker/containerd/containerd.sock", "/run/crio/crio.sock", "/run/corral-engine/exec/containerd/containerd.sock"), func(path string) error {
+		return anyOf("asking", sockets("/run/containerd/containerd.sock", "/run/docker/containerd/containerd.sock", "/run/crio/crio.sock", "/run/corral-engine/containerd.sock"), func(path string) error {
 			return ask("unix", path, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", nil)
 		})
 	}},
