@@ -221,6 +221,11 @@ chaos: setup-test ## Kill gateways under load, break what is under them and cut 
 soak: setup-test ## Four keys of two tenants for SOAK (10m), one of which asks for more than it may (make test does some seconds)
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_SOAK=$(SOAK) $(GO) test -tags e2e -count=1 -timeout 0 -v -run TestTenants $(TESTFLAGS) ./e2e/clients
 
+.PHONY: soak-e2b
+soak-e2b: SOAK = 1h
+soak-e2b: setup-test ## Use the E2B wire through E2B's SDK for SOAK (1h), and look at what the gateway has (make test does some seconds)
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_SOAK=$(SOAK) $(GO) test -tags e2e -count=1 -timeout 0 -v -run TestSoak $(TESTFLAGS) ./e2e/e2b
+
 .PHONY: cycles
 cycles: setup-test ## Make, use and kill sandboxes a thousand times, and look for anything that is left (make test does it 20 times)
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_CYCLES=1000 $(GO) test -tags e2e -count=1 -timeout 60m -v -run 'TestCycles|TestKilledAtEachStep' $(TESTFLAGS) ./sandbox

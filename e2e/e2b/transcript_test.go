@@ -379,7 +379,7 @@ func conversation() []step {
 			return said
 		}},
 		{"a signal that a command takes", func(p *peer) string {
-			s := p.open(process+"Start", sh(`trap 'echo caught; exit 6' TERM; echo begun; while :; do sleep 0.1; done`)+`}`)
+			s := p.open(process+"Start", sh(`trap 'exit 6' TERM; echo begun; while :; do :; done`)+`}`)
 			s.until("stdout", "begun")
 			return p.rpc(process+"SendSignal", `{"process":{"pid":$pid},"signal":"SIGNAL_SIGTERM"}`) + " " + s.rest()
 		}},
@@ -436,20 +436,19 @@ func conversation() []step {
 
 // differences are the steps whose outcome is another with a gateway, with the reason.
 var differences = map[string]string{
-	"make one where none may be":    "a directory that no one can make is not there; it is no fault of the server",
-	"write a broken form":           "what a client sends malformed is the client's fault, not the server's",
-	"the type of a file":            "a browser saves what a link leads to: a page of a sandbox is not shown under the gateway's name",
-	"read a device":                 "only files are read: a device or a pipe may never end",
-	"remove by HTTP":                "there is one answer for what is not there",
-	"by GET":                        "there is one answer for what is not there",
-	"no such procedure":             "every error has a body in E2B's form",
-	"stat a link to nothing":        "it is said that it is a link, and where it leads",
-	"run what is not there":         "what could not be started has no PID: the daemon starts a program of its own first",
-	"run nothing":                   "no program is named: nothing is started",
-	"run in a terminal":             "TERM is set",
-	"input for what takes none":     "it is the client's fault, not the server's",
-	"a signal that a command takes": "a signal goes to all that a command has started, and its shell says so; the daemon loses what was written at the end",
-	"a message without its end":     "another version of Connect's library has another code",
+	"make one where none may be": "a directory that no one can make is not there; it is no fault of the server",
+	"write a broken form":        "what a client sends malformed is the client's fault, not the server's",
+	"the type of a file":         "a browser saves what a link leads to: a page of a sandbox is not shown under the gateway's name",
+	"read a device":              "only files are read: a device or a pipe may never end",
+	"remove by HTTP":             "there is one answer for what is not there",
+	"by GET":                     "there is one answer for what is not there",
+	"no such procedure":          "every error has a body in E2B's form",
+	"stat a link to nothing":     "it is said that it is a link, and where it leads",
+	"run what is not there":      "what could not be started has no PID: the daemon starts a program of its own first",
+	"run nothing":                "no program is named: nothing is started",
+	"run in a terminal":          "TERM is set",
+	"input for what takes none":  "it is the client's fault, not the server's",
+	"a message without its end":  "another version of Connect's library has another code",
 }
 
 // A gateway answers as E2B's daemon does.
