@@ -28,7 +28,7 @@ usual_containerd=/run/containerd/containerd.sock
 our_containerd=$run_dir/containerd.sock
 containerd_pid_file=$run_dir/containerd.pid
 containerd_log=$run_dir/containerd.log
-bridge=corral-engine # of an engine beside another; removed when it is stopped
+alone=() # what dockerd is started by
 start_seconds=90 # dockerd itself gives up on containerd after 60
 
 # A root shell opened by plain su has no sbin on its PATH.
@@ -90,7 +90,7 @@ free_socket() {
 # launch ARG...: start dockerd with these further arguments and wait for it.
 launch() {
 	alive "$pid_file" || rm -f "$pid_file" # dockerd would take it for a running one
-	setsid dockerd --config-file "$run_dir/daemon.json" \
+	setsid ${alone[@]+"${alone[@]}"} dockerd --config-file "$run_dir/daemon.json" \
 		--data-root "$data_dir" --exec-root "$run_dir/exec" --pidfile "$pid_file" \
 		--containerd "$our_containerd" --containerd-namespace docker --containerd-plugins-namespace docker-plugins \
 		-H "$our_socket" "$@" </dev/null >"$log_file" 2>&1 9>&- &
@@ -111,11 +111,6 @@ launch() {
 	return 1
 }
 
-own_bridge() {
-	[[ -e /sys/class/net/$bridge ]] || ip link add "$bridge" type bridge 2>/dev/null || return
-	ip address show dev "$bridge" | grep -q 'inet ' || ip address add 172.31.254.1/24 dev "$bridge"
-}
-
 give_up() {
 	say "dockerd did not start; the end of $log_file:"
 	tail -n 15 "$log_file" >&2
@@ -133,9 +128,8 @@ write_config() {
 #
 # With the machine to itself the engine serves the usual socket too, so that
 # docker and corral find it without a setting, and has a network for the
-# containers. Beside another engine it writes no firewall rules, which would get in the
-# other's way, and has a bridge of its own: a dockerd that has none removes docker0, which
-# is the other's.
+# containers. Beside another engine it has none of both, and is in a network namespace of
+# its own: a dockerd without a bridge removes docker0, which would be the other's.
 start_engine() {
 	local no_network=(--bridge=none --iptables=false --ip-forward=false --ip-masq=false)
 	((EUID == 0)) || die "no engine with the runtimes runsc and runsc-uds answers, and starting one takes root: run this as root, or set DOCKER_HOST to such an engine"
@@ -160,11 +154,7 @@ start_engine() {
 	else
 		say "the engine that is there has no runtime runsc and runsc-uds or does not answer"
 		say "starting a second dockerd on ${our_socket#unix://} (log: $log_file)"
-		if own_bridge; then
-			no_network[0]=--bridge=$bridge
-		elif [[ -e /sys/class/net/docker0 ]]; then
-			die "cannot make the bridge $bridge (ip link add), without which a second dockerd would remove docker0"
-		fi
+		alone=(unshare --net)
 		launch "${no_network[@]}" || give_up
 	fi
 }
@@ -285,7 +275,6 @@ end_tasks() {
 stop() {
 	local ended=
 	! end dockerd "$pid_file" || ended=1
-	[[ ! -e /sys/class/net/$bridge ]] || ip link delete "$bridge"
 	end_tasks
 	! end containerd "$containerd_pid_file" || ended=1
 	if [[ $ended ]]; then

@@ -242,6 +242,7 @@ func (e *engine) start() {
 	e.cmd = exec.Command("dockerd", "--data-root="+e.dir+"/data", "--exec-root="+e.dir+"/exec", "--pidfile="+e.dir+"/pid",
 		"--host=unix://"+e.dir+"/sock", "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false",
 		fmt.Sprintf("--live-restore=%v", e.live))
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET} // without a bridge it removes docker0, which is another's
 	e.cmd.Stdout, e.cmd.Stderr = e.log, e.log
 	if err := e.cmd.Start(); err != nil {
 		e.t.Fatal(err)

@@ -291,7 +291,9 @@ func startDockerd(t *testing.T, of *owner, more string) (host string) {
 		args = append(args, more)
 	}
 	cmd := exec.Command(args[0])
-	if of != nil {
+	if of == nil { // without a bridge it removes docker0, which is another's
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	} else {
 		home := filepath.Join(dir, "home")
 		if err := errors.Join(os.Mkdir(home, 0o700), os.Chown(home, of.uid, of.gid), os.Chown(dir, of.uid, of.gid)); err != nil {
 			t.Fatal(err)
