@@ -199,11 +199,11 @@ func (e *blindEngine) Inspect(ctx context.Context, id string) (engine.Container,
 // Also while it is open: the next command goes elsewhere, and what runs stays.
 func TestLifetimeWhileUsed(t *testing.T) {
 	b := newBench(t)
-	e := b.open(func(c *sandbox.Config) { c.Lifetime = 2 * time.Second })
+	e := b.open(func(c *sandbox.Config) { c.Lifetime = 8 * time.Second })
 	p := begin(t, e, "", "touch here; until test -e go; do sleep 0.05; done; test -e /tmp/mine")
 	ended(t, begin(t, e, "", "touch /tmp/mine"), 0)
 	first := b.containers()
-	time.Sleep(time.Until(created(t, b).Add(2100 * time.Millisecond)))
+	time.Sleep(time.Until(created(t, b).Add(8100 * time.Millisecond)))
 	ended(t, begin(t, e, "", "test -e here && test ! -e /tmp/mine"), 0)
 	if n := len(b.containers()); n != 2 {
 		t.Errorf("%d containers", n)
