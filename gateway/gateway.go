@@ -28,7 +28,7 @@ const (
 	StallLimit = 30 * time.Second
 
 	DefaultFollowRate   = 32 << 20
-	DefaultMaxFollowers = 512
+	DefaultMaxFollowers = 2048
 	DefaultDrainLimit   = 10 * time.Second
 
 	// idleLimit is how long a connection may be without a request, also a new one: clients
@@ -234,7 +234,7 @@ func (s *Server) stay() (leave func(), err error) {
 	select {
 	case s.followers <- struct{}{}:
 	default:
-		return nil, corral.Errorf(corral.ErrUnavailable, "close some, or raise the limit",
+		return nil, corral.Errorf(corral.ErrUnavailable, "close some",
 			"%d logs, terminals, event streams and connections to ports are open, and no more may be", cap(s.followers))
 	}
 	s.metrics.followers.Inc()

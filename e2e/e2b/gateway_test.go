@@ -91,7 +91,7 @@ func newRigWith(t testing.TB, set func(gateway map[string]any)) *rig {
 		"tls": map[string]any{"cert": filepath.Join(g.dir, "cert.pem"), "key": filepath.Join(g.dir, "key.pem")},
 	}
 	set(gateway)
-	config, err := json.Marshal(map[string]any{"sandbox": map[string]any{"mode": "all", "setupCommand": setup}, "gateway": gateway})
+	config, err := json.Marshal(map[string]any{"sandbox": map[string]any{"mode": "all", "setupCommand": setup, "pids": 2 * streams}, "gateway": gateway})
 	g.ok(err)
 	g.ok(os.WriteFile(g.config, config, 0o600))
 	if g.log, err = os.Create(filepath.Join(g.dir, "gateway.log")); err != nil {

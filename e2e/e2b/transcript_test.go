@@ -147,8 +147,8 @@ func (s *stream) next() bool {
 		return false
 	}
 	message := make([]byte, min(binary.BigEndian.Uint32(head[1:]), 1<<20))
-	if _, err := io.ReadFull(s.res.Body, message); err != nil {
-		s.p.Fatal(err)
+	if n, err := io.ReadFull(s.res.Body, message); err != nil {
+		s.p.Fatalf("%s: %v after %q", s.res.Status, err, append(head[:], message[:n]...))
 	}
 	if head[0]&2 != 0 {
 		s.over = true
@@ -460,15 +460,8 @@ func TestTranscript(t *testing.T) {
 	}
 	t.Parallel()
 	g := newRigWith(t, withoutTLS)
-	own := &peer{TB: t, url: fmt.Sprintf("http://127.0.0.1:%d", g.port), vars: map[string]string{}, header: map[string]string{"X-API-KEY": g.key}}
-	var made struct{ SandboxID, EnvdAccessToken string }
-	res := own.send("POST", "/v2/sandboxes", []byte(`{"templateID":"base","timeout":600}`), "Content-Type", "application/json")
-	if b := own.all(res.Body); res.StatusCode != http.StatusCreated || json.Unmarshal(b, &made) != nil {
-		t.Fatalf("%d: %s", res.StatusCode, b)
-	}
-	const user = "Basic dXNlcjo=" // user:
-	own.header = map[string]string{"E2b-Sandbox-Id": made.SandboxID, "E2b-Sandbox-Port": "49983", "X-Access-Token": made.EnvdAccessToken, "Authorization": user}
-	daemon := &peer{TB: t, url: g.daemon(dir), vars: map[string]string{}, header: map[string]string{"Authorization": user}}
+	own, remove := g.peer()
+	daemon := &peer{TB: t, url: g.daemon(dir), vars: map[string]string{}, header: map[string]string{"Authorization": basicUser}}
 	seen := map[string]bool{}
 	for _, step := range conversation() {
 		if seen[step.name] {
@@ -490,6 +483,6 @@ func TestTranscript(t *testing.T) {
 		}
 	}
 	t.Logf("%d steps, of which %d differ", len(seen), len(differences))
-	own.send("DELETE", "/sandboxes/"+made.SandboxID, nil, "X-API-KEY", g.key, "E2b-Sandbox-Id", "", "E2b-Sandbox-Port", "")
+	remove()
 	g.nothingLeft()
 }
