@@ -58,7 +58,7 @@ func TestDiskFull(t *testing.T) {
 		j.code, j.seed, j.size = 3, uint64(1000+n), 6_000_000
 		working.Go(func() { l.one(j, l.agents[n/2%2]) })
 	}
-	for (l.live.Load() < 8 || l.bytes.Load() < 3_000_000) && !t.Failed() {
+	for (l.begun.Load() < 8 || l.bytes.Load() < 3_000_000) && !t.Failed() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	filler := filepath.Join(s.state, "filler")

@@ -34,7 +34,7 @@ type load struct {
 	gate    sync.RWMutex                        // held for writing while nothing can begin
 
 	serial           atomic.Int64
-	live             atomic.Int64
+	begun, live      atomic.Int64
 	sessions, bytes  atomic.Int64
 	exits, announced atomic.Int64
 	unknown          atomic.Int64
@@ -166,6 +166,7 @@ func (l *load) one(j *job, c *client.Client) {
 		fail("Begin", err)
 		return
 	}
+	l.begun.Add(1)
 	l.live.Add(1)
 	defer l.live.Add(-1)
 	if j.do != nil {
