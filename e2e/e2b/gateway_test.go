@@ -17,6 +17,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -413,20 +414,9 @@ func (g *rig) terminal(id string) {
 func TestKilled(t *testing.T) {
 	g := newRig(t)
 	g.install(&clients, "killed.mjs")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	client := exec.CommandContext(ctx, "node", "killed.mjs")
-	client.Dir, client.Env = g.dir, append(os.Environ(), g.env()...)
-	var fault bytes.Buffer
-	client.Stderr = &fault
-	in, err := client.StdinPipe()
-	g.ok(err)
-	out, err := client.StdoutPipe()
-	g.ok(err)
-	g.ok(client.Start())
-	lines := bufio.NewScanner(out)
+	in, lines, wait := g.talk(patience, "killed.mjs")
 	if !lines.Scan() || lines.Text() != "started" {
-		t.Fatalf("%q: %v: %s", lines.Text(), client.Wait(), fault.String())
+		t.Fatalf("%q: %v", lines.Text(), wait())
 	}
 	g.stop(os.Kill)
 	g.await(2) // containers: the time of the third sandbox is over, although no gateway runs
@@ -435,10 +425,31 @@ func TestKilled(t *testing.T) {
 	for lines.Scan() {
 		t.Log(lines.Text())
 	}
-	if err := client.Wait(); err != nil {
-		t.Fatalf("%v: %s", err, fault.String())
-	}
+	g.ok(wait())
 	g.nothingLeft()
+}
+
+// talk starts a script that says lines and waits for some. What it writes to its standard
+// error is in the error of wait.
+func (g *rig) talk(limit time.Duration, script string, args ...string) (in io.Writer, lines *bufio.Scanner, wait func() error) {
+	g.Helper()
+	ctx, cancel := context.WithTimeout(g.Context(), limit)
+	g.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, "node", append([]string{script}, args...)...)
+	cmd.Dir, cmd.Env = g.dir, append(os.Environ(), g.env()...)
+	var fault bytes.Buffer
+	cmd.Stderr = &fault
+	in, err := cmd.StdinPipe()
+	g.ok(err)
+	out, err := cmd.StdoutPipe()
+	g.ok(err)
+	g.ok(cmd.Start())
+	return in, bufio.NewScanner(out), func() error {
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("%w: %s", err, fault.String())
+		}
+		return nil
+	}
 }
 
 // await waits until that many sandboxes have a container that runs. It asks the engine:

@@ -3,8 +3,6 @@
 package e2b_test
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -12,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -40,19 +37,7 @@ var (
 
 func (g *rig) usage() (u usage) {
 	g.Helper()
-	proc := fmt.Sprintf("/proc/%d", g.gateway.Process.Pid)
-	number := func(re *regexp.Regexp, text []byte) int {
-		m := re.FindSubmatch(text)
-		if m == nil {
-			g.Fatalf("no %v in %s", re, text)
-		}
-		n, err := strconv.Atoi(string(m[1]))
-		g.ok(err)
-		return n
-	}
-	status, err := os.ReadFile(proc + "/status")
-	g.ok(err)
-	fds, err := os.ReadDir(proc + "/fd")
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", g.gateway.Process.Pid))
 	g.ok(err)
 	own := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(g.state, "gateway.sock"))
@@ -62,7 +47,30 @@ func (g *rig) usage() (u usage) {
 	defer res.Body.Close()
 	metrics, err := io.ReadAll(res.Body)
 	g.ok(err)
-	return usage{number(resident, status), len(fds), number(goroutines, metrics)}
+	return usage{g.rss(g.gateway.Process.Pid), len(fds), g.number(goroutines, metrics)}
+}
+
+// rss is the resident memory of processes, in kB.
+func (g *rig) rss(pids ...int) (sum int) {
+	g.Helper()
+	for _, pid := range pids {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		g.ok(err)
+		sum += g.number(resident, status)
+	}
+	return sum
+}
+
+// number is what an expression finds in a text.
+func (g *rig) number(re *regexp.Regexp, text []byte) int {
+	g.Helper()
+	m := re.FindSubmatch(text)
+	if m == nil {
+		g.Fatalf("no %v in %s", re, text)
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	g.ok(err)
+	return n
 }
 
 // The SDK is used for CORRAL_SOAK (make soak-e2b: an hour; else some seconds): what the
@@ -75,21 +83,11 @@ func TestSoak(t *testing.T) {
 	parts := max(3, int(length/time.Minute))
 	g := newRig(t)
 	g.install(&clients, "soak.mjs")
-	ctx, cancel := context.WithTimeout(t.Context(), length+patience)
-	defer cancel()
-	client := exec.CommandContext(ctx, "node", "soak.mjs", fmt.Sprint(length.Milliseconds()), fmt.Sprint(parts))
-	client.Dir, client.Env = g.dir, append(os.Environ(), g.env()...)
-	var fault bytes.Buffer
-	client.Stderr = &fault
-	in, err := client.StdinPipe()
-	g.ok(err)
-	out, err := client.StdoutPipe()
-	g.ok(err)
-	g.ok(client.Start())
+	in, lines, wait := g.talk(length+patience, "soak.mjs", fmt.Sprint(length.Milliseconds()), fmt.Sprint(parts))
 	before := g.usage()
 	var first, last usage
 	n := 0
-	for lines := bufio.NewScanner(out); lines.Scan(); n++ {
+	for ; lines.Scan(); n++ {
 		g.nothingLeft()
 		last = g.usage()
 		if n == 0 {
@@ -98,8 +96,8 @@ func TestSoak(t *testing.T) {
 		t.Logf("%s commands: %d kB, %d descriptors, %d goroutines", lines.Text(), last.memory, last.descriptors, last.goroutines)
 		fmt.Fprintln(in, "on")
 	}
-	if err := client.Wait(); err != nil || n != parts {
-		t.Fatalf("%d of %d parts: %v: %s", n, parts, err, fault.String())
+	if err := wait(); err != nil || n != parts {
+		t.Fatalf("%d of %d parts: %v", n, parts, err)
 	}
 	for end := time.Now().Add(settling); last.descriptors > before.descriptors+moreOthers || last.goroutines > before.goroutines+moreOthers; last = g.usage() {
 		if time.Now().After(end) {

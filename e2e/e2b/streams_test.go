@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,23 +13,6 @@ import (
 
 // streams are held at a time.
 const streams = 1000
-
-// rss is the resident memory of processes, in kB.
-func (g *rig) rss(pids ...int) (sum int) {
-	g.Helper()
-	for _, pid := range pids {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		g.ok(err)
-		m := resident.FindSubmatch(status)
-		if m == nil {
-			g.Fatalf("process %d has no memory: %s", pid, status)
-		}
-		n, err := strconv.Atoi(string(m[1]))
-		g.ok(err)
-		sum += n
-	}
-	return sum
-}
 
 // first is the first process of a container that a filter of docker ps finds.
 func (g *rig) first(filter string) int {
@@ -46,7 +28,6 @@ func (g *rig) first(filter string) int {
 func TestStreams(t *testing.T) {
 	dir, ok := suite(t)
 	if !ok {
-		t.Log("E2B's daemon is not beside the project, and CORRAL_E2B_SUITE names no other place")
 		return
 	}
 	g := newRigWith(t, func(gateway map[string]any) {

@@ -93,7 +93,7 @@ func (n *node) grant(e *Envelope, g Grant, p corral.Process) {
 	}
 	r = &reader{
 		n: n, key: key, life: e.Life, number: g.Reader, ref: e.Ref, wake: make(chan struct{}, 1), p: p,
-		next: g.From, limit: g.Limit, most: g.Most, single: g.Single, seen: time.Now(), stop: func() {},
+		next: g.From, had: g.From, limit: g.Limit, most: g.Most, single: g.Single, seen: time.Now(), stop: func() {},
 	}
 	r.ctx, r.cancel = context.WithCancel(n.ctx)
 	n.readers[key] = r
