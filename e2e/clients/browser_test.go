@@ -27,7 +27,7 @@ const inBrowser = `(async (url, key, agent) => {
   try {
     const api = await import("/index.js");
     const corral = new api.Corral({ url, key, agent });
-    const result = await corral.run("echo out; echo err >&2; exit 3");
+    const result = await corral.run("echo out; sleep 0.3; echo err >&2; exit 3");
     is("run", [result.exitCode, result.text], [3, "out\nerr\n"]);
 
     // Bytes, in order, from any offset on.

@@ -38,7 +38,7 @@ class TestDeepAgents(unittest.TestCase):
     def test_execute(self) -> None:
         backend = self.backend(max_output=1000)
         self.assertEqual(backend.id, "main")
-        r = backend.execute("echo out; echo err >&2; pwd; exit 3")
+        r = backend.execute("echo out; sleep 0.3; echo err >&2; sleep 0.3; pwd; exit 3")
         self.assertEqual((r.output, r.exit_code, r.truncated), ("out\nerr\n/workspace\n", 3, False))
         self.assertEqual(backend.execute("kill -9 $$").exit_code, 137)
         r = backend.execute("head -c 5000 /dev/zero")
