@@ -85,6 +85,17 @@ func (f *fakeBoxes) Files(_ context.Context, _, name string) (files.FS, error) {
 	return files.Directory{Root: e2b.Home, Path: dir}, os.MkdirAll(dir, 0o700)
 }
 
+func (f *fakeBoxes) Volume(_ context.Context, agent, dir string) (files.FS, error) {
+	if agent == "remote" {
+		return nil, corral.Errorf(errors.ErrUnsupported, "", "the engine is elsewhere")
+	}
+	return files.Directory{Root: "/", Path: dir}, os.MkdirAll(dir, 0o700)
+}
+
+func (f *fakeBoxes) RemoveVolume(dir string) error {
+	return errors.Join(f.note("remove volume "+filepath.Base(dir)), os.RemoveAll(dir))
+}
+
 func (f *fakeBoxes) DialPort(ctx context.Context, _, _ string, port int) (net.Conn, error) {
 	if port == 1 {
 		return nil, corral.Errorf(corral.ErrNotListening, "", "nothing listens")
@@ -198,7 +209,7 @@ func TestE2BControl(t *testing.T) {
 	g.refused(g.call("GET", "/v2/sandboxes", "", "X-API-KEY", "wrong"), 401, "")
 	g.refused(g.call("GET", "/nothing", "", "X-API-KEY", key), 404, "/nothing")
 	for body, want := range map[string]string{
-		`{`: "malformed", `{"timeout":-1}`: "Timeout", `{"timeout":86401}`: "Timeout", `{"iam":{}}`: "iam", `{"volumeMounts":[{}]}`: "volumes",
+		`{`: "malformed", `{"timeout":-1}`: "Timeout", `{"timeout":86401}`: "Timeout", `{"iam":{}}`: "iam", `{"volumeMounts":[{}]}`: "cannot name a volume",
 		`{"network":{"allowOut":["1.1.1.1"]}}`: "allowOut", `{"network":{"rules":{"h":[]}}}`: "network.rules",
 		`{"allow_internet_access":false}`: "reaches nothing",
 	} {

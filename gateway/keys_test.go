@@ -162,7 +162,7 @@ func TestRolesRoutesE2B(t *testing.T) {
 	for _, role := range access.Roles {
 		key := g.newKey(string(role), role, "e2b")
 		for _, rt := range routes {
-			if strings.HasPrefix(rt.pattern, "PUT ") { // by a link that was signed
+			if strings.HasPrefix(rt.pattern, "PUT ") || strings.Contains(rt.pattern, "/volumecontent/") { // by a link that was signed, or a token
 				continue
 			}
 			pattern, a := call(rt, key)

@@ -60,7 +60,7 @@ func (c *Config) judge() error {
 	if len(c.Mounts.Binds) > 0 || c.Workspace.Dir != "" { // which takes a look at the machine
 		sources = boundary.Machine(os.Getenv)
 	}
-	sources.Roots = c.Mounts.BindRoots
+	sources.Roots, sources.Workdir = c.Mounts.BindRoots, c.Workspace.Home
 	if c.StateDir != "" {
 		sources.Private = append(sources.Private, c.StateDir)
 	}
@@ -75,6 +75,9 @@ func (c *Config) judge() error {
 			continue
 		}
 		binds = append(binds, b)
+	}
+	for _, v := range c.Mounts.Volumes {
+		binds = append(binds, boundary.Bind{Text: v.Target, Source: v.Dir, Target: v.Target, Own: true})
 	}
 	for _, r := range sources.CheckAll(binds) {
 		refuse(&r)
@@ -95,7 +98,7 @@ func (c *Config) judge() error {
 	c.mounts = nil
 	for _, b := range binds {
 		real, err := boundary.Real(b.Source)
-		if err == nil {
+		if err == nil && !b.Own {
 			_, err = os.Lstat(real)
 		}
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral/internal/warden/wire"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/execdriver"
+	"github.com/corral-exec/corral/sandbox/private"
 )
 
 // A box is a container that this Executor uses: the one that commands go to, or
@@ -193,7 +194,7 @@ func removeBox(ctx context.Context, engine engine.Engine, state string, rec boxR
 		return err
 	}
 	noted = errors.Join(noted, keepLife(state, rec))
-	if err := removeTree(boxDir(state, rec.ID)); err != nil {
+	if err := private.RemoveTree(boxDir(state, rec.ID)); err != nil {
 		return fmt.Errorf("cannot remove the directory of a sandbox's container: %w", err)
 	}
 	return noted

@@ -172,8 +172,13 @@ type Mounts struct {
 	// says which are refused. With BindRoots, they have to be in one of those.
 	Binds     []string
 	BindRoots []string
+	Volumes   []Volume
 	Secrets   map[string]secrets.Source // files that commands find in secrets.Dir, by their names
 }
+
+// A Volume is a directory like a private workspace, which several sandboxes may have, and
+// outlasts them: see [Config.Volume].
+type Volume struct{ Dir, Target string }
 
 // Workdir is the workspace in the container, without [Workspace.Home].
 const Workdir = engine.Workdir

@@ -84,6 +84,11 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, info engine.Info, dr
 		}
 		r.Workspace = rec.Workspace
 	}
+	for _, v := range set.Mounts.Volumes {
+		if err := set.makeVolume(ctx, info, v.Dir); err != nil {
+			return nil, err
+		}
+	}
 	spec, err := set.spec(info, r, warden)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/corral-exec/corral"
@@ -89,13 +90,6 @@ func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), 
 		return undo, nil
 	}
 	shown, owner := remapped(s.User, info), userOf(c.Isolation.User)
-	private := owner
-	if info.RemapUID != 0 && c.hasPrivate() {
-		private = c.mapped(info)
-		if err := give(s.Mounts[0].Source, private); err != nil {
-			return fail(err)
-		}
-	}
 	maps := map[files.User]*users.Mapping{}
 	defer func() {
 		for _, m := range maps {
@@ -103,14 +97,17 @@ func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), 
 		}
 	}()
 	for i, m := range s.Mounts {
-		disk := owner
-		if m.Target == c.workdir() {
-			disk = private
+		disk, private := owner, m.Source != "" && c.isPrivate(m)
+		if private {
+			disk = c.mapped(info)
+			if err := give(m.Source, disk); err != nil {
+				return fail(err)
+			}
 		}
 		switch {
 		case m.Source == "" || c.mappedSource(m) == "" || disk == shown:
 			continue
-		case s.User == c.Isolation.User && m.Target != c.workdir(): // it has what the owner may do to others' files, as ever
+		case s.User == c.Isolation.User && m.Target != c.workdir() && !private: // it has what the owner may do to others' files, as ever
 			continue
 		}
 		if maps[disk] == nil {
@@ -129,6 +126,22 @@ func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), 
 	return undo, nil
 }
 
+// isPrivate reports whether a mount is a directory that Corral made for sandboxes.
+func (c *Config) isPrivate(m engine.Mount) bool {
+	return c.hasPrivate() && m.Target == c.workdir() ||
+		slices.ContainsFunc(c.Mounts.Volumes, func(v Volume) bool { return v.Target == m.Target })
+}
+
+// private is the directory of a private workspace or a volume, as the sandbox's user may
+// use it.
+func (c *Config) private(dir string, info engine.Info) (files.Directory, error) {
+	if info.Rootless {
+		return files.Directory{Path: dir, Offset: os.Geteuid()}, nil
+	}
+	user := c.mapped(info)
+	return files.Directory{Path: dir, User: &user, Offset: info.RemapUID}, give(dir, user)
+}
+
 // Files are the files of the sandbox, as its user may use them. The workspace's
 // are used without the container, where this machine sees them; for all others
 // commands run in it, so that a sandbox is made if there is none.
@@ -143,24 +156,20 @@ func (e *Executor) Files(ctx context.Context) (files.FS, error) {
 	if !info.Local || set.inMemory() {
 		return all, nil
 	}
-	d := files.Directory{Root: root, ReadOnly: set.Workspace.Access == AccessReadOnly}
-	if d.Path, err = e.HostWorkspace(ctx); err != nil {
+	dir, err := e.HostWorkspace(ctx)
+	if err != nil {
 		return nil, err
 	}
-	switch {
-	case info.Rootless:
-		d.Offset = os.Geteuid()
-	case set.Workspace.Access == AccessNone:
-		user := set.mapped(info)
-		d.User, d.Offset = &user, info.RemapUID
-		if err := give(d.Path, user); err != nil { // there may have been no container yet
+	var d files.Directory
+	if set.Workspace.Access == AccessNone || info.Rootless {
+		if d, err = set.private(dir, info); err != nil { // there may have been no container yet
 			return nil, err
 		}
-	default:
+	} else {
 		user := userOf(set.Isolation.User)
-		d.User = &user
+		d = files.Directory{Path: dir, User: &user}
 	}
-	d.Shown = e.shownUser
+	d.Root, d.ReadOnly, d.Shown = root, set.Workspace.Access == AccessReadOnly, e.shownUser
 	all.Workspace = d
 	return all, nil
 }

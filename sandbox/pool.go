@@ -296,7 +296,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 		return nil, err
 	}
 	if r.Workspace != "" {
-		if err := s.makePrivate(ctx, r.Workspace); err != nil {
+		if err := s.makePrivate(ctx, workspaceDir(s.StateDir, r.Workspace)); err != nil {
 			return nil, err
 		}
 	}

@@ -146,7 +146,7 @@ func pruneOne(ctx context.Context, engine engine.Engine, stateDir, name string, 
 func Forget(ctx context.Context, stateDir, name string) error {
 	unlock, err := lockSandbox(ctx, stateDir, name)
 	if err != nil {
-		return err
+		return ignoreMissing(err) // nothing is noted of one that could not be opened
 	}
 	defer unlock()
 	rec, err := loadSandbox(stateDir, name)

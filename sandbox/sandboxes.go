@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral/internal/spelling"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/private"
 )
 
 // A Sandbox is what is noted of a sandbox, whether it is in use or not.
@@ -137,7 +138,7 @@ func Find(stateDir, name string) (Sandbox, error) {
 		if _, err := os.Stat(s.Workspace); errors.Is(err, fs.ErrNotExist) {
 			s.Workspace, s.Volume = "", workspaceVolume(rec.Workspace)
 		}
-		if s.WorkspaceSize, err = imageSize(stateDir, rec.Workspace); err != nil {
+		if s.WorkspaceSize, err = private.Size(workspaceDir(stateDir, rec.Workspace)); err != nil {
 			return Sandbox{}, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/sandbox/place"
+	"github.com/corral-exec/corral/sandbox/private"
 	"github.com/corral-exec/corral/sandbox/secrets"
 )
 
@@ -210,7 +211,7 @@ func sweepBoxes(ctx context.Context, engine engine.Engine, stateDir string) (rem
 		switch {
 		case errors.Is(err, os.ErrNotExist): // of a box that was removed by half
 			if _, serr := os.Stat(filepath.Join(boxDir(stateDir, id), boxFile)); errors.Is(serr, os.ErrNotExist) {
-				errs = append(errs, removeTree(boxDir(stateDir, id)))
+				errs = append(errs, private.RemoveTree(boxDir(stateDir, id)))
 			}
 			continue
 		case err != nil:

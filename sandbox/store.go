@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/state/journal"
-	"github.com/corral-exec/corral/sandbox/files"
 )
 
 // A state directory:
@@ -244,14 +242,4 @@ func writeJSON(file string, v any, durable bool) error {
 		return err
 	}
 	return atomicfile.Write(file, append(journal.Sign(b), '\n'), atomicfile.Options{Durable: durable})
-}
-
-// removeTree removes a directory with what is in it, whatever a command has made
-// of that. What is not there is no error.
-func removeTree(dir string) error {
-	err := files.RemoveTree(context.Background(), dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

@@ -4,30 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/diskimage"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/sandbox/place"
+	"github.com/corral-exec/corral/sandbox/private"
 )
 
 // A private workspace is a directory of the state directory, or a volume of an
 // engine that does not see that. The volume is the engine's to make, with the
 // first container that has it; the directory is there in any case, empty, and
-// says that there may be one.
-//
-// One with a size is an image beside the directory (ID.img) that is mounted
-// there. Whether it is that, and of what size, the files tell: nothing else does.
-// The mount is this machine's, and not noted anywhere: a program that needs the
-// workspace mounts it if it is not mounted, as after the machine was started.
-
-const imageSuffix = ".img"
+// says that there may be one. See package private.
 
 // maxSize bounds Workspace.Size: file systems do not take larger files.
 const maxSize = 8 << 40
@@ -134,38 +126,25 @@ func (e *Executor) ensureWorkspace(ctx context.Context, set *setup, rec *sandbox
 			return fmt.Errorf("cannot move the sandbox's workspace: %w", err)
 		}
 	}
-	return set.makePrivate(ctx, rec.Workspace)
+	return set.makePrivate(ctx, workspaceDir(e.stateDir, rec.Workspace))
 }
 
-// makePrivate makes a private workspace, unless it is there: then it stays as it
-// is, which checkPrivate looks at.
-func (s *setup) makePrivate(ctx context.Context, id string) error {
-	dir, image := workspaceDir(s.StateDir, id), workspaceImage(s.StateDir, id)
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return fmt.Errorf("cannot make the directory of workspaces: %w", err)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+// makePrivate makes the directory of a private workspace, or of a volume, unless it is
+// there: then it stays as it is, which checkPrivate looks at.
+func (s *setup) makePrivate(ctx context.Context, dir string) error {
+	has, empty, err := private.Make(dir)
+	if err != nil {
 		return fmt.Errorf("cannot make the sandbox's workspace: %w", err)
 	}
-	has, err := imageSize(s.StateDir, id)
-	if err != nil {
-		return err
-	}
-	if has == 0 && s.Workspace.Size > 0 {
-		empty, err := isEmpty(dir)
-		if err != nil {
-			return fmt.Errorf("cannot look at the sandbox's workspace: %w", err)
+	if has == 0 && empty && s.Workspace.Size > 0 {
+		if err := diskimage.Make(ctx, private.Image(dir), s.Workspace.Size); err != nil {
+			return s.noSize(err)
 		}
-		if empty {
-			if err := diskimage.Make(ctx, image, s.Workspace.Size); err != nil {
-				return s.noSize(err)
-			}
-			has = s.Workspace.Size
-			reached(stepImaged)
-		}
+		has = s.Workspace.Size
+		reached(stepImaged)
 	}
 	if has > 0 {
-		if err := diskimage.Mount(image, dir); err != nil {
+		if err := diskimage.Mount(private.Image(dir), dir); err != nil {
 			return corral.Errorf(corral.ErrUnavailable, "run corral as root; a workspace that is damaged goes with its sandbox: corral sandbox rm", "cannot mount the sandbox's workspace: %w", err)
 		}
 		reached(stepMounted)
@@ -173,10 +152,45 @@ func (s *setup) makePrivate(ctx context.Context, id string) error {
 	return give(dir, userOf(s.Isolation.User))
 }
 
+// volumes are being made, by their directories.
+var volumes turn.Keyed[string]
+
+func (s *setup) makeVolume(ctx context.Context, info engine.Info, dir string) error {
+	if !info.Local {
+		return corral.Errorf(errors.ErrUnsupported, "use an engine of this machine, or no volumes", "a volume is a directory of this machine, which the engine at %s does not see", info.Address)
+	}
+	done, err := volumes.Take(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.makePrivate(ctx, dir)
+}
+
+// Volume makes a directory that is mounted as a volume, unless it is there, and returns its
+// files, as the user of sandboxes like this one may use them. Its size is Workspace.Size.
+func (c Config) Volume(ctx context.Context, dir string) (files.FS, error) {
+	info, err := c.Engine.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.Mounts = Mounts{} // which have no part in it
+	s, err := newSetup(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.makeVolume(ctx, info, dir); err != nil {
+		return nil, err
+	}
+	d, err := s.private(dir, info)
+	d.Root = "/"
+	return d, err
+}
+
 // checkPrivate refuses a private workspace that may take more than is configured
 // now: it keeps the size that it was made with.
 func (s *setup) checkPrivate(id string) error {
-	has, err := imageSize(s.StateDir, id)
+	has, err := private.Size(workspaceDir(s.StateDir, id))
 	if err != nil || s.Workspace.Size == 0 || has == s.Workspace.Size {
 		return err
 	}
@@ -192,34 +206,6 @@ func (s *setup) checkPrivate(id string) error {
 		"the workspace of the sandbox %s was made %s, and cannot be limited to %d bytes", s.Name, was, s.Workspace.Size)
 }
 
-func workspaceImage(state, id string) string { return workspaceDir(state, id) + imageSuffix }
-
-// imageSize is the size of a private workspace that was made with one; 0 if it
-// was not, or is not there.
-func imageSize(state, id string) (int64, error) {
-	info, err := os.Stat(workspaceImage(state, id))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("cannot look at the sandbox's workspace: %w", err)
-	}
-	return info.Size(), nil
-}
-
-func isEmpty(dir string) (bool, error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	_, err = f.Readdirnames(1)
-	if errors.Is(err, io.EOF) {
-		return true, nil
-	}
-	return false, err
-}
-
 // workspaceVolume is the name of a private workspace's volume.
 func workspaceVolume(id string) string { return "corral-workspace-" + id }
 
@@ -229,7 +215,7 @@ func removeWorkspace(ctx context.Context, engine engine.Engine, state, id string
 	if err := removeVolume(ctx, engine, id); err != nil {
 		return err
 	}
-	if err := removeDirectory(state, id); err != nil {
+	if err := private.Remove(workspaceDir(state, id)); err != nil {
 		return fmt.Errorf("cannot remove the sandbox's workspace: %w", err)
 	}
 	return nil
@@ -244,36 +230,9 @@ func removeVolume(ctx context.Context, eng engine.Engine, id string) error {
 	return nil
 }
 
-// removeDirectory removes a private workspace from this machine: the mount,
-// the image and the directory.
-func removeDirectory(state, id string) error {
-	dir, image := workspaceDir(state, id), workspaceImage(state, id)
-	if err := diskimage.Unmount(dir); err != nil {
-		return err
-	}
-	for _, file := range []string{image, diskimage.Partial(image)} {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return removeTree(dir)
-}
-
 // workspaceIDs are the private workspaces that have at least one file.
 func workspaceIDs(state string) ([]string, error) {
-	list, err := os.ReadDir(filepath.Join(state, workspacesDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var ids []string
-	for _, e := range list {
-		id, image := strings.CutSuffix(strings.TrimSuffix(e.Name(), diskimage.Partial("")), imageSuffix)
-		if (image || e.IsDir()) && !strings.HasPrefix(id, ".") {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids), err
+	return private.Names(filepath.Join(state, workspacesDir))
 }
 
 // removeWorkspaces removes all private workspaces of a state directory that is
@@ -282,7 +241,7 @@ func removeWorkspaces(ctx context.Context, engine engine.Engine, state string) e
 	ids, err := workspaceIDs(state)
 	errs := []error{err}
 	for _, id := range ids {
-		errs = append(errs, removeVolume(ctx, engine, id), removeDirectory(state, id))
+		errs = append(errs, removeVolume(ctx, engine, id), private.Remove(workspaceDir(state, id)))
 	}
 	return errors.Join(errs...)
 }
@@ -338,9 +297,9 @@ func sweepImages(ctx context.Context, engine engine.Engine, stateDir string) err
 	for _, m := range mounts {
 		state := filepath.Dir(filepath.Dir(m.Dir))
 		switch {
-		case m.File != m.Dir+imageSuffix || filepath.Base(filepath.Dir(m.Dir)) != workspacesDir: // not ours
+		case m.File != private.Image(m.Dir) || filepath.Base(filepath.Dir(m.Dir)) != workspacesDir: // not ours
 		case m.Deleted:
-			errs = append(errs, removeDirectory(state, filepath.Base(m.Dir)))
+			errs = append(errs, private.Remove(m.Dir))
 		case state != stateDir && place.Marked(state) && !place.InUse(state):
 			errs = append(errs, removeState(ctx, engine, state))
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/private"
 )
 
 func TestSizeOfWorkspace(t *testing.T) {
@@ -119,7 +120,7 @@ func TestSizeOfWorkspaceThatIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tt.has > 0 {
-			sparse(t, workspaceImage(s.StateDir, "main-1"), tt.has)
+			sparse(t, private.Image(workspaceDir(s.StateDir, "main-1")), tt.has)
 		}
 		err := s.checkPrivate("main-1")
 		switch {

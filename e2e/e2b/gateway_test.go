@@ -285,6 +285,27 @@ func TestMastra(t *testing.T) {
 	g.nothingLeft()
 }
 
+// Volumes by the published SDK: two sandboxes have one at the same time, and it outlasts
+// them, and a gateway that is killed.
+func TestVolumes(t *testing.T) {
+	g := newRig(t)
+	g.install(&clients, "volumes.mjs")
+	in, lines, wait := g.talk(patience, "volumes.mjs")
+	for lines.Scan() {
+		t.Log(lines.Text())
+		if lines.Text() == "kill the gateway" {
+			g.stop(os.Kill)
+			g.start()
+			fmt.Fprintln(in, "back")
+		}
+	}
+	g.ok(wait())
+	g.nothingLeft()
+	if left, err := filepath.Glob(filepath.Join(g.state, "e2b", "volumes", "*")); err != nil || len(left) > 0 {
+		t.Errorf("%s are left: %v", left, err)
+	}
+}
+
 // The published code interpreter, unmodified. Its image takes minutes to make: make
 // interpreter makes it and runs this. CORRAL_PLOT names a file for the plot that is drawn.
 func TestInterpreter(t *testing.T) {

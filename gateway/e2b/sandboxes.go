@@ -44,6 +44,7 @@ func (s *Server) Control() []Route {
 		{Pattern: "GET /templates/{id}/builds/{build}/status", Right: access.Read, Handle: s.buildStatus},
 		{Pattern: "GET /teams", Right: access.Read, Handle: s.listTeams},
 	}
+	routes = append(routes, s.volumeRoutes()...)
 	for _, version := range []string{"", "/v2"} {
 		routes = append(routes,
 			Route{Pattern: "POST " + version + "/sandboxes", Right: access.Run, Handle: s.create},
@@ -51,7 +52,7 @@ func (s *Server) Control() []Route {
 	}
 	for _, pattern := range []string{
 		"PUT /sandboxes/{id}/network", "GET /sandboxes/{id}/logs", "GET /v2/sandboxes/{id}/logs",
-		"/volumes", "/volumes/{rest...}", "/secrets", "/secrets/{rest...}", "/v2/templates/{rest...}", "/templates/{rest...}",
+		"/secrets", "/secrets/{rest...}", "/v2/templates/{rest...}", "/templates/{rest...}",
 	} {
 		routes = append(routes, Route{Pattern: pattern, Right: access.Run, Handle: missing})
 	}
@@ -74,7 +75,7 @@ type newSandbox struct {
 	Internet   *bool             `json:"allow_internet_access"`
 	Network    *network          `json:"network"`
 	IAM        json.RawMessage   `json:"iam"`
-	Volumes    []json.RawMessage `json:"volumeMounts"`
+	Volumes    []Mount           `json:"volumeMounts"`
 	AutoPause  bool              `json:"autoPause"`
 	Memory     *bool             `json:"autoPauseMemory"`
 	AutoResume struct {
@@ -108,8 +109,6 @@ func (n newSandbox) check() error {
 	switch {
 	case len(n.IAM) > 0 && string(n.IAM) != "null":
 		return refuse("workload identities (iam)")
-	case len(n.Volumes) > 0:
-		return refuse("volumes (volumeMounts)")
 	case n.Network != nil && len(n.Network.AllowOut) > 0:
 		return refuse("rules of what a sandbox may reach (network.allowOut)")
 	case n.Network != nil && (len(n.Network.Proxy) > 0 || len(n.Network.Rules) > 0):
@@ -124,7 +123,7 @@ func (n newSandbox) check() error {
 			return corral.Errorf(corral.ErrInvalid, "", "the sandbox has more than %d %s, or more than %d bytes of them", maxPairs, what, maxPairsBytes)
 		}
 	}
-	return nil
+	return checkMounts(n.Volumes)
 }
 
 // closed reports whether the network is one on which nothing may be reached.
@@ -183,7 +182,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	b := Box{
-		ID: newID(), Agent: agent, Key: g.Ref(), Template: n.Template, Image: from.image, Preset: from.preset, Metadata: n.Metadata, Env: n.Env,
+		ID: newID(), Agent: agent, Key: g.Ref(), Template: n.Template, Image: from.image, Preset: from.preset, Metadata: n.Metadata, Env: n.Env, Volumes: n.Volumes,
 		Started: time.Now().UTC(), End: end, PauseAtEnd: n.AutoPause, StopAtEnd: n.Memory != nil && !*n.Memory, ResumeOnCall: n.AutoResume.Enabled, Internet: n.Internet, Token: newToken(),
 	}
 	if n.Network != nil {
@@ -289,6 +288,7 @@ type listed struct {
 	Metadata map[string]string `json:"metadata"`
 	State    string            `json:"state"`
 	Envd     string            `json:"envdVersion"`
+	Volumes  []Mount           `json:"volumeMounts"`
 }
 
 type detail struct {
@@ -298,7 +298,6 @@ type detail struct {
 	Internet  *bool     `json:"allowInternetAccess"`
 	Network   network   `json:"network"`
 	Lifecycle lifecycle `json:"lifecycle"`
-	Volumes   []string  `json:"volumeMounts"`
 }
 
 type lifecycle struct {
@@ -308,11 +307,14 @@ type lifecycle struct {
 
 func list(b Box) listed {
 	l := listed{
-		ID: b.ID, Template: b.Template, Client: client, Alias: b.Template, Started: b.Started, End: b.End, Metadata: b.Metadata, Envd: EnvdVersion,
+		ID: b.ID, Template: b.Template, Client: client, Alias: b.Template, Started: b.Started, End: b.End, Metadata: b.Metadata, Envd: EnvdVersion, Volumes: []Mount{},
 		CPUs: int(math.Ceil(b.CPUs)), Memory: b.Memory >> 20, State: "running",
 	}
 	if l.Metadata == nil {
 		l.Metadata = map[string]string{}
+	}
+	for _, v := range b.Volumes {
+		l.Volumes = append(l.Volumes, Mount{Name: v.Name, Path: v.Path})
 	}
 	if b.Paused {
 		l.State = "paused"
@@ -328,7 +330,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
 	public := b.Traffic == ""
 	d := detail{
 		listed: list(b), Domain: s.domain(), Internet: b.Internet, Network: network{Public: &public, Host: b.Host},
-		Lifecycle: lifecycle{OnTimeout: "kill", AutoResume: b.ResumeOnCall}, Volumes: []string{},
+		Lifecycle: lifecycle{OnTimeout: "kill", AutoResume: b.ResumeOnCall},
 	}
 	if access.From(r.Context()).Role.Has(access.Run) {
 		d.Token = b.Token

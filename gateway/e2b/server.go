@@ -50,6 +50,11 @@ type Sandboxes interface {
 	Stop(ctx context.Context, agent, name string) error
 	// Files are its files.
 	Files(ctx context.Context, agent, name string) (files.FS, error)
+	// Volume makes a directory that sandboxes of an agent are to mount, unless it is there,
+	// and returns its files. errors.ErrUnsupported if they could not mount it.
+	Volume(ctx context.Context, agent, dir string) (files.FS, error)
+	// RemoveVolume removes such a directory.
+	RemoveVolume(dir string) error
 	// DialPort connects to a port of it.
 	DialPort(ctx context.Context, agent, name string, port int) (net.Conn, error)
 	// Forget lets go of a sandbox that was removed.
@@ -97,6 +102,7 @@ func New(cfg Config) *Server {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, signing: []byte(newToken()), wake: make(chan struct{}, 1)}
 	s.life, s.end = context.WithCancel(context.Background())
+	s.sweepVolumes()
 	s.owned.Go(s.keepDeadlines)
 	return s
 }

@@ -32,6 +32,7 @@ type Box struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Env      map[string]string `json:"env,omitempty"` // of every command
 	Preset   Preset            `json:"preset,omitzero"`
+	Volumes  []Mount           `json:"volumes,omitempty"`
 
 	Started time.Time `json:"started"`
 	End     time.Time `json:"end"` // when it is killed, or paused
@@ -78,8 +79,9 @@ type Store struct {
 	layers  *snapshots // of builds: snapshots after a step, named by all that led to it
 	uploads *uploads   // of builds
 
-	mu    sync.Mutex
-	boxes map[string]Box
+	mu      sync.Mutex
+	boxes   map[string]Box
+	volumes map[string]Volume
 }
 
 // OpenStore reads the records in a directory, which need not exist. What cannot be
@@ -95,6 +97,9 @@ func OpenStore(dir string) (*Store, error) {
 	}
 	if s.uploads, err = openUploads(filepath.Join(dir, "uploads")); err != nil {
 		return nil, fmt.Errorf("cannot read what E2B's clients sent for templates: %w", err)
+	}
+	if s.volumes, err = readVolumes(filepath.Join(dir, volumesDir)); err != nil {
+		return nil, fmt.Errorf("cannot read the volumes of E2B's clients: %w", err)
 	}
 	list, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -155,10 +160,14 @@ func (s *Store) List() []Box {
 	return list
 }
 
-// add keeps a new sandbox, unless its agent has as many as it may.
+// add keeps a new sandbox, unless its agent has as many as it may. Its volumes are those of
+// the names in it.
 func (s *Store) add(b Box, most int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.findVolumes(&b); err != nil {
+		return err
+	}
 	n := 0
 	for _, other := range s.boxes {
 		if other.Agent == b.Agent {

@@ -3,6 +3,7 @@ package e2b
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ func queryCall(r *http.Request) (call, error) {
 	return c, err
 }
 
-// download answers with a file, or with a part of it.
+// download answers with a file of a sandbox.
 func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	c, err := queryCall(r)
 	if err != nil {
@@ -36,7 +37,11 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	name := resolve(r.URL.Query().Get("path"))
+	return sendFile(c, w, r, f, resolve(r.URL.Query().Get("path")))
+}
+
+// sendFile answers with a file, or with the part of it that is asked for.
+func sendFile(c context.Context, w http.ResponseWriter, r *http.Request, f files.FS, name string) (err error) {
 	var o files.ReadOptions
 	status := http.StatusOK
 	if text := r.Header.Get("Range"); text != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/files"
 )
 
 // Backends make what commands run on. Tests replace them.
@@ -24,11 +25,13 @@ type Backends struct {
 	Sandbox func(SandboxOptions) (Executor, error)
 	Pool    func(SandboxOptions, int) (WarmPool, error)
 	Engine  func(ctx context.Context, choice string) (Engine, error)
+	// Volume is sandbox.Config.Volume.
+	Volume func(ctx context.Context, o SandboxOptions, dir string) (files.FS, error)
 }
 
 // RealBackends are those of this machine.
 func RealBackends() Backends {
-	return Backends{Lone: openLone, Host: openKeeper, Sandbox: openSandbox, Pool: openPool, Engine: OpenEngine}
+	return Backends{Lone: openLone, Host: openKeeper, Sandbox: openSandbox, Pool: openPool, Engine: OpenEngine, Volume: openVolume}
 }
 
 // An Executor lets go of what it holds with Close.

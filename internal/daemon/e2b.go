@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral/gateway/e2b"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/files"
+	"github.com/corral-exec/corral/sandbox/private"
 )
 
 // e2bDir has what is kept of the sandboxes of E2B's clients, in the state directory.
@@ -39,8 +40,8 @@ func (h *hosts) e2bBox(agent, session string) (e2b.Box, bool) {
 }
 
 // likeE2B makes settings those of a sandbox of a client of E2B, if they are of one: with
-// its image, its files where such a client looks for them, and a life that its client
-// bounds.
+// its image and volumes, its files where such a client looks for them, and a life that its
+// client bounds.
 func (h *hosts) likeE2B(s *Settings) {
 	if h.e2b == nil {
 		return
@@ -50,6 +51,9 @@ func (h *hosts) likeE2B(s *Settings) {
 		return
 	}
 	asE2B(s, b.Image)
+	for _, v := range b.Volumes {
+		s.Mounts.Volumes = append(s.Mounts.Volumes, sandbox.Volume{Dir: h.e2b.VolumeDir(v.ID), Target: v.Path})
+	}
 }
 
 // asE2B makes settings those of a sandbox with an image; empty: that which they have.
@@ -170,6 +174,17 @@ func (s e2bSandboxes) DialPort(ctx context.Context, agent, name string, port int
 	}
 	return dialIn(ctx, ex, "sandbox "+name, port)
 }
+
+// Volume implements e2b.Sandboxes.
+func (s e2bSandboxes) Volume(ctx context.Context, agent, dir string) (files.FS, error) {
+	settings := s.opt.SettingsOf(s.hosts.policies.agent(agent))
+	settings.Name, settings.Owner = "volumes", agent // of no sandbox
+	asE2B(&settings, "")
+	return s.opt.Backends.Volume(ctx, s.hosts.sandboxOptions(settings), dir)
+}
+
+// RemoveVolume implements e2b.Sandboxes.
+func (s e2bSandboxes) RemoveVolume(dir string) error { return private.Remove(dir) }
 
 // Forget closes a sandbox that was removed: its name is not used again.
 func (s e2bSandboxes) Forget(name string) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/engines"
+	"github.com/corral-exec/corral/sandbox/files"
 )
 
 // sandboxed is a sandbox with the connection to its engine.
@@ -76,6 +77,17 @@ func openSandbox(o SandboxOptions) (_ Executor, err error) {
 		return nil, errors.Join(err, s.letGo())
 	}
 	return s, nil
+}
+
+func openVolume(ctx context.Context, o SandboxOptions, dir string) (files.FS, error) {
+	eng, err := engines.Open(ctx, o.Engine)
+	if err != nil {
+		return nil, err
+	}
+	cfg := configOf(eng, o)
+	cfg.Engine, cfg.StateDir, cfg.Log = eng, o.StateDir, o.Log
+	f, err := cfg.Volume(ctx, dir)
+	return f, errors.Join(err, eng.Close())
 }
 
 func (s *sandboxed) Close() error { return errors.Join(s.Executor.Close(), s.letGo()) }

@@ -2,6 +2,7 @@ package boundary
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -13,6 +14,9 @@ type Bind struct {
 	Source   string // absolute, clean
 	Target   string // in the sandbox; absolute, clean
 	ReadOnly bool
+	// Own is a source that Corral made itself, in its state directory: only the target is
+	// judged.
+	Own bool
 
 	written string // the source, as it was written
 }
@@ -69,8 +73,9 @@ var Reserved = []string{"/workspace", "/agent", "/.corral", "/run/secrets", "/pr
 // Taken are those that nothing is mounted over; below them it can be.
 var Taken = []string{"/tmp", "/var/tmp", "/run"}
 
-// checkTarget judges where a bind is to be in the sandbox.
-func (b Bind) checkTarget() *Refusal {
+// checkTarget judges where a bind is to be in a sandbox with its workspace at workdir;
+// empty: where it is in most.
+func (b Bind) checkTarget(workdir string) *Refusal {
 	refuse := func(tree string) *Refusal {
 		does := "targets"
 		if !under(b.Target, tree) {
@@ -78,7 +83,11 @@ func (b Bind) checkTarget() *Refusal {
 		}
 		return &Refusal{Rule: BindReserved, Subject: b.Text, Blocked: tree, Why: "it " + does + " the reserved container path " + tree, Fix: "choose another target, such as /data"}
 	}
-	for _, tree := range Reserved {
+	reserved := Reserved
+	if workdir != "" {
+		reserved = append(slices.Clip(reserved), workdir)
+	}
+	for _, tree := range reserved {
 		if under(b.Target, tree) || under(tree, b.Target) {
 			return refuse(tree)
 		}

@@ -51,12 +51,14 @@ type Sources struct {
 	Sockets []string
 	// Roots, if there are any, are where binds have to be.
 	Roots []string
+	// Workdir is where the workspace is in the sandbox, if it is not /workspace.
+	Workdir string
 }
 
 // Check judges a bind. A source that does not exist is judged by where it
 // would be.
 func (s *Sources) Check(b Bind) *Refusal {
-	if r := b.checkTarget(); r != nil {
+	if r := b.checkTarget(s.Workdir); r != nil || b.Own {
 		return r
 	}
 	r := s.source(b.Source, b.written, systemTrees)

@@ -15,6 +15,27 @@ import (
 // `/etc`, `/proc`, `/sys`, `/dev`, no credential directories), host networking
 // and `unconfined` profiles refused".
 
+// A source of Corral's own is judged by its target, which is not the workspace either where
+// that is elsewhere.
+func TestOwn(t *testing.T) {
+	state := t.TempDir()
+	s := Sources{Private: []string{state}, Roots: []string{"/srv"}, Workdir: "/home/user"}
+	for target, want := range map[string]Rule{
+		"/mnt/data": "", "/home/other": "", "/home/user": BindReserved, "/home/user/data": BindReserved, "/home": BindReserved, "/workspace": BindReserved, "/proc/x": BindReserved,
+	} {
+		for _, own := range []bool{true, false} {
+			want := want
+			if !own && want == "" {
+				want = BindState
+			}
+			r := s.Check(Bind{Text: target, Source: state + "/v", Target: target, Own: own})
+			if (r == nil) != (want == "") || r != nil && r.Rule != want {
+				t.Errorf("%s, own is %v: %+v, want %q", target, own, r, want)
+			}
+		}
+	}
+}
+
 func TestSources(t *testing.T) {
 	dir := t.TempDir()
 	home, state, roots := filepath.Join(dir, "home"), filepath.Join(dir, "state"), filepath.Join(dir, "roots")

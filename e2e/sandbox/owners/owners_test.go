@@ -28,6 +28,7 @@ import (
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
 	"github.com/corral-exec/corral/sandbox/files"
+	"github.com/corral-exec/corral/sandbox/private"
 )
 
 // ownersHost is set in a process that is a user's, who does the part of the
@@ -101,6 +102,13 @@ func matrix(t *testing.T, host string, uid, gid int, warden string) {
 			if access != sandbox.AccessNone {
 				cfg.Workspace.Dir = m.work
 			}
+			shared := filepath.Join(m.state, "shared", "one")
+			cfg.Mounts.Volumes = []sandbox.Volume{{Dir: shared, Target: "/mnt/shared"}}
+			if of.size == 0 || os.Geteuid() == 0 {
+				if m.shared, err = cfg.Volume(t.Context(), shared); err != nil {
+					t.Fatal(err)
+				}
+			}
 			e, err := sandbox.New(cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -125,7 +133,7 @@ func matrix(t *testing.T, host string, uid, gid int, warden string) {
 				t.Fatal(err)
 			}
 			m.check()
-			private, err := e.HostWorkspace(t.Context())
+			workspace, err := e.HostWorkspace(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,8 +141,14 @@ func matrix(t *testing.T, host string, uid, gid int, warden string) {
 				t.Fatal(err)
 			}
 			removed = true
+			if info, err := m.shared.Stat(t.Context(), "/sub/made"); err != nil || info.Size != 2 {
+				t.Errorf("a file of the volume went with the sandbox: %+v, %v", info, err)
+			}
+			if err := private.Remove(shared); err != nil {
+				t.Error(err)
+			}
 			if access == sandbox.AccessNone {
-				if left, err := os.ReadDir(private); !errors.Is(err, fs.ErrNotExist) {
+				if left, err := os.ReadDir(workspace); !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("left of the private workspace is %v, %v", left, err)
 				}
 			} else if _, err := os.Stat(filepath.Join(m.work, "0600")); err != nil {
@@ -156,6 +170,7 @@ type cell struct {
 	access      sandbox.Access
 	box         corral.Executor
 	files       files.FS
+	shared      files.FS // the volume at /mnt/shared
 }
 
 // fill makes the user's files.
@@ -198,7 +213,25 @@ func (m *cell) owned(dir string, names ...string) {
 	}
 }
 
+// checkShared checks that a volume is the agent's, whatever the workspace is.
+func (m *cell) checkShared() {
+	m.Helper()
+	if _, err := m.shared.Write(m.Context(), "/first", strings.NewReader("put in"), files.WriteOptions{Mode: 0o600}); err != nil {
+		m.Error(err)
+	}
+	if text, ok := m.try("cd /mnt/shared && cat first && echo more >>first && mkdir -m 700 sub && (umask 077; echo x >sub/made) && stat -c %u . first sub | uniq | wc -l"); !ok || text != "put in1\n" {
+		m.Errorf("the volume: %q", text)
+	}
+	if info, err := m.shared.Stat(m.Context(), "/first"); err != nil || info.Size != 11 {
+		m.Errorf("%+v, %v", info, err)
+	}
+	if _, err := m.shared.Write(m.Context(), "/sub/second", strings.NewReader("x"), files.WriteOptions{}); err != nil {
+		m.Error(err)
+	}
+}
+
 func (m *cell) check() {
+	m.checkShared()
 	write := func() error {
 		_, err := m.files.Write(m.Context(), "by-files", strings.NewReader("x"), files.WriteOptions{})
 		return err

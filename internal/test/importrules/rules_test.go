@@ -27,7 +27,7 @@ var layers = []layer{
 	// Hosts that run commands. It decides nothing.
 	{"execution", []string{"tools", "contract", "ground"}, []string{
 		"cmd/corral-warden", "hostexec", "images", "internal/streamexec", "internal/warden", "internal/warden/wardenexec", "nodeexec/sshexec",
-		"sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/engine", "sandbox/engines", "sandbox/execdriver", "sandbox/seccomp", "sandbox/users",
+		"sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/engine", "sandbox/engines", "sandbox/execdriver", "sandbox/private", "sandbox/seccomp", "sandbox/users",
 	}},
 	// What may run, and who is asked. It runs nothing.
 	{"decision", []string{"tools", "contract", "ground"}, []string{"api", "config", "internal/programs", "policy/..."}},
