@@ -19,16 +19,17 @@ import (
 // That it is paused is noted before: what was frozen by a program that died is resumed all
 // the same.
 func Pause(ctx context.Context, e engine.Engine, stateDir, name string) error {
-	if _, err := Find(stateDir, name); err != nil {
+	s, err := Find(stateDir, name)
+	if err != nil {
 		return err
 	}
 	mark := pausedMark(stateDir, name)
-	if err := atomicfile.Write(mark, nil, atomicfile.Options{Durable: true}); err != nil {
+	// After a power cut nothing is frozen: it need not last as long.
+	if err := atomicfile.Write(mark, nil, atomicfile.Options{}); err != nil {
 		return fmt.Errorf("cannot note that the sandbox %s is paused: %w", name, err)
 	}
-	err := eachBox(ctx, e, stateDir, name, engine.PauseEngine.Pause)
-	if err != nil {
-		rerr := eachBox(context.WithoutCancel(ctx), e, stateDir, name, engine.PauseEngine.Resume)
+	if err = s.eachBox(ctx, e, engine.PauseEngine.Pause); err != nil {
+		rerr := s.eachBox(context.WithoutCancel(ctx), e, engine.PauseEngine.Resume)
 		if errors.Is(rerr, corral.ErrNotFound) || errors.Is(rerr, errors.ErrUnsupported) { // nothing was frozen
 			rerr = nil
 		}
@@ -43,7 +44,10 @@ func Pause(ctx context.Context, e engine.Engine, stateDir, name string) error {
 // Resume has what runs in a sandbox go on; one that is not paused goes on as well.
 // ErrNotFound if none of its containers runs.
 func Resume(ctx context.Context, e engine.Engine, stateDir, name string) error {
-	err := eachBox(ctx, e, stateDir, name, engine.PauseEngine.Resume)
+	s, err := Find(stateDir, name)
+	if err == nil {
+		err = s.eachBox(ctx, e, engine.PauseEngine.Resume)
+	}
 	if err != nil && !errors.Is(err, corral.ErrNotFound) {
 		return err
 	}
@@ -51,6 +55,14 @@ func Resume(ctx context.Context, e engine.Engine, stateDir, name string) error {
 		err = errors.Join(err, rerr)
 	}
 	return err
+}
+
+// Pause is that of the package, for a sandbox that is open.
+func (e *Executor) Pause(ctx context.Context) error { return Pause(ctx, e.engine, e.stateDir, e.name) }
+
+// Resume is that of the package, for a sandbox that is open.
+func (e *Executor) Resume(ctx context.Context) error {
+	return Resume(ctx, e.engine, e.stateDir, e.name)
 }
 
 func pausedMark(stateDir, name string) string {
@@ -69,20 +81,16 @@ func (e *Executor) wake(ctx context.Context) error {
 		return nil
 	}
 	e.log.Info("a sandbox that was paused is resumed for a command", "name", e.name)
-	if err := Resume(ctx, e.engine, e.stateDir, e.name); err != nil && !errors.Is(err, corral.ErrNotFound) {
+	if err := e.Resume(ctx); err != nil && !errors.Is(err, corral.ErrNotFound) {
 		return fmt.Errorf("the sandbox %s is paused, and cannot be resumed: %w", e.name, err)
 	}
 	return nil
 }
 
-func eachBox(ctx context.Context, e engine.Engine, stateDir, name string, do func(engine.PauseEngine, context.Context, string) error) error {
+func (s Sandbox) eachBox(ctx context.Context, e engine.Engine, do func(engine.PauseEngine, context.Context, string) error) error {
 	freezer, ok := e.(engine.PauseEngine)
 	if !ok {
-		return corral.Errorf(errors.ErrUnsupported, "use Docker or containerd", "this engine cannot pause the sandbox %s", name)
-	}
-	s, err := Find(stateDir, name)
-	if err != nil {
-		return err
+		return corral.Errorf(errors.ErrUnsupported, "use Docker or containerd", "this engine cannot pause the sandbox %s", s.Name)
 	}
 	found := false
 	for _, b := range s.Boxes {
@@ -96,7 +104,7 @@ func eachBox(ctx context.Context, e engine.Engine, stateDir, name string, do fun
 		found = true
 	}
 	if !found {
-		return corral.Errorf(corral.ErrNotFound, "its next command gets a container", "no container of the sandbox %s runs", name)
+		return corral.Errorf(corral.ErrNotFound, "its next command gets a container", "no container of the sandbox %s runs", s.Name)
 	}
 	return nil
 }

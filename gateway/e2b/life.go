@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -24,7 +25,7 @@ func (s *Server) Pause(ctx context.Context, id string) error {
 // Resume has what runs in a sandbox go on, as long as it could when it was made without a
 // time-out.
 func (s *Server) Resume(ctx context.Context, id string) error {
-	_, err := s.thaw(ctx, id, time.Now().Add(defaultTime*time.Second).UTC())
+	_, err := s.thaw(ctx, id, time.Now().Add(defaultTime*time.Second).UTC(), "")
 	return err
 }
 
@@ -108,6 +109,18 @@ func (s *Server) bound(ctx context.Context, b Box) {
 	}
 }
 
+// keep has a change of a sandbox be on the disk. Meanwhile the sandbox is told when to end,
+// and then is done what may be done by then: each takes some milliseconds.
+func (s *Server) keep(ctx context.Context, b Box, then func() error) error {
+	synced := make(chan error)
+	go func() { synced <- s.cfg.Store.sync(b.ID) }()
+	s.bound(ctx, b)
+	err := then()
+	return errors.Join(<-synced, err)
+}
+
+func nothing() error { return nil }
+
 // freeze pauses a sandbox, without what is in memory if that is to stop. ErrConflict if it
 // is paused already.
 func (s *Server) freeze(ctx context.Context, id string, stop bool) error {
@@ -128,23 +141,29 @@ func (s *Server) freeze(ctx context.Context, id string, stop bool) error {
 	if err != nil {
 		return err
 	}
-	s.bound(ctx, b) // else it would end as soon as it goes on
-	if stop {
-		err = s.cfg.Sandboxes.Stop(ctx, b.Agent, id)
-		s.procs.forget(id)
-	} else {
-		err = s.cfg.Sandboxes.Pause(ctx, id)
+	frozen := false
+	err = s.keep(ctx, b, func() error { // it is told first: else it would end as soon as it goes on
+		if stop {
+			defer s.procs.forget(id)
+			return s.cfg.Sandboxes.Stop(ctx, b.Agent, id)
+		}
+		err := s.cfg.Sandboxes.Pause(ctx, id)
+		frozen = err == nil
+		return err
+	})
+	if err == nil {
+		return nil
 	}
-	if err != nil {
-		b, cerr := s.cfg.Store.change(id, func(b *Box) error { b.Paused, b.Stopped = false, false; return nil })
-		s.bound(ctx, b)
-		return errors.Join(err, cerr)
+	if frozen { // and that could not be kept
+		err = errors.Join(err, s.cfg.Sandboxes.Resume(ctx, id))
 	}
-	return nil
+	b, cerr := s.cfg.Store.change(id, func(b *Box) error { b.Paused, b.Stopped = false, false; return nil })
+	return errors.Join(err, cerr, s.keep(ctx, b, nothing))
 }
 
-// thaw has a sandbox that is paused go on, until then; resumed is false if it was not.
-func (s *Server) thaw(ctx context.Context, id string, end time.Time) (resumed bool, err error) {
+// thaw has a sandbox that is paused go on, until then; resumed is false if it was not. It is
+// connected to by a key, or, if that is empty, by none.
+func (s *Server) thaw(ctx context.Context, id string, end time.Time, key string) (resumed bool, err error) {
 	release, err := s.turns.Take(ctx, id)
 	if err != nil {
 		return false, err
@@ -165,7 +184,7 @@ func (s *Server) thaw(ctx context.Context, id string, end time.Time) (resumed bo
 		}
 	}
 	b, err = s.cfg.Store.change(id, func(b *Box) error {
-		b.Paused, b.Stopped, b.End = false, false, end
+		b.Paused, b.Stopped, b.End, b.Key = false, false, end, cmp.Or(key, b.Key)
 		return nil
 	})
 	if err == nil && stopped { // commands go to it only when it is not paused any more
@@ -174,7 +193,7 @@ func (s *Server) thaw(ctx context.Context, id string, end time.Time) (resumed bo
 		}
 	}
 	if err == nil {
-		s.bound(ctx, b)
+		err = s.keep(ctx, b, nothing)
 	}
 	s.again()
 	return true, err
@@ -191,7 +210,7 @@ func (s *Server) awake(ctx context.Context, id string) (Box, error) {
 	case !b.ResumeOnCall:
 		return b, errGone(id)
 	}
-	if _, err := s.thaw(ctx, id, time.Now().Add(defaultTime*time.Second).UTC()); err != nil {
+	if _, err := s.thaw(ctx, id, time.Now().Add(defaultTime*time.Second).UTC(), ""); err != nil {
 		return b, err
 	}
 	b, _ = s.cfg.Store.Get(id)

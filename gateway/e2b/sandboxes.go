@@ -237,7 +237,7 @@ func (s *Server) make(of context.Context, b Box, closed bool, fill func(context.
 		return nil
 	})
 	if err == nil {
-		s.bound(ctx, b)
+		err = s.keep(ctx, b, nothing)
 	}
 	s.again()
 	return b, err
@@ -400,8 +400,11 @@ func (s *Server) newEnd(w http.ResponseWriter, r *http.Request, choose func(was,
 	}); err != nil {
 		return err
 	}
-	s.bound(r.Context(), b) // before the answer: what a client was told holds without a gateway
+	err = s.keep(r.Context(), b, nothing) // before the answer: what a client was told holds without a gateway
 	s.again()
+	if err != nil {
+		return err
+	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -418,25 +421,25 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := cleanly(r.Context())
 	defer cancel()
-	resumed, err := s.thaw(ctx, b.ID, asked)
-	if err != nil {
-		return err
-	}
-	b, err = s.cfg.Store.change(b.ID, func(b *Box) error {
-		b.Key = access.From(r.Context()).Ref()
-		if !resumed { // else thaw has set the end, which another call may have changed since
-			b.End = later(b.End, asked)
-		}
-		return nil
-	})
+	key := access.From(r.Context()).Ref()
+	resumed, err := s.thaw(ctx, b.ID, asked, key)
 	if err != nil {
 		return err
 	}
 	status := http.StatusCreated
 	if !resumed {
-		s.bound(ctx, b)
-		s.again()
 		status = http.StatusOK
+		b, err = s.cfg.Store.change(b.ID, func(b *Box) error {
+			b.Key, b.End = key, later(b.End, asked)
+			return nil
+		})
+		if err == nil {
+			err = s.keep(ctx, b, nothing)
+		}
+		s.again()
+		if err != nil {
+			return err
+		}
 	}
 	return writeJSON(w, status, s.made(b))
 }

@@ -37,7 +37,7 @@ type Sandboxes interface {
 	// EndAfter has a sandbox end by itself some time from now, also if no gateway runs
 	// then; 0: it does not. errors.ErrUnsupported if it cannot.
 	EndAfter(ctx context.Context, agent, name string, after time.Duration) error
-	// Get describes a sandbox.
+	// Get describes a sandbox as it was made. Whether it runs is not asked.
 	Get(ctx context.Context, name string) (api.Sandbox, error)
 	// Stats is what it uses.
 	Stats(ctx context.Context, name string) (api.SandboxStats, error)

@@ -181,6 +181,7 @@ func (s *Store) add(b Box, most int) error {
 }
 
 // change changes a sandbox. ErrNotFound if there is none; an error of by changes nothing.
+// A power cut may undo it until sync has returned.
 func (s *Store) change(id string, by func(*Box) error) (Box, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,6 +195,14 @@ func (s *Store) change(id string, by func(*Box) error) (Box, error) {
 	return b, s.write(b)
 }
 
+// sync has a sandbox be on the disk as it is. One that is gone is none any more.
+func (s *Store) sync(id string) error {
+	if err := atomicfile.Sync(s.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return corral.Errorf(corral.ErrUnavailable, "see the state directory", "cannot keep the sandbox %s: %w", id, err)
+	}
+	return nil
+}
+
 // write is called with mu held.
 func (s *Store) write(b Box) error {
 	data, err := journal.Seal(b)
@@ -203,7 +212,7 @@ func (s *Store) write(b Box) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	if err := atomicfile.Write(s.file(b.ID), data, atomicfile.Options{Durable: true}); err != nil {
+	if err := atomicfile.Write(s.file(b.ID), data, atomicfile.Options{}); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "see the state directory", "cannot keep the sandbox %s: %w", b.ID, err)
 	}
 	s.boxes[b.ID] = b

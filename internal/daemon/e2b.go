@@ -103,8 +103,13 @@ func (s e2bSandboxes) Warm(ctx context.Context, agent string) error {
 	return w.Warm(ctx)
 }
 
-func (s e2bSandboxes) Get(ctx context.Context, name string) (api.Sandbox, error) {
-	return s.keeper().Get(ctx, name)
+// Get says what is noted: no engine is asked.
+func (s e2bSandboxes) Get(_ context.Context, name string) (api.Sandbox, error) {
+	found, err := sandbox.Find(s.dir, name)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	return s.keeper().describe(found, nil)
 }
 
 func (s e2bSandboxes) Stats(ctx context.Context, name string) (api.SandboxStats, error) {

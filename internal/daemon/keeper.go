@@ -175,14 +175,33 @@ func (k *Sandboxes) Remove(ctx context.Context, name string) error {
 	return err
 }
 
+// A pauser is a sandbox that is open, with a connection to its engine.
+type pauser interface {
+	Pause(ctx context.Context) error
+	Resume(ctx context.Context) error
+}
+
 // Pause implements gateway.Sandboxes.
 func (k *Sandboxes) Pause(ctx context.Context, name string) error {
-	return k.withEngine(ctx, func(eng Engine) error { return eng.Pause(ctx, k.dir, name) })
+	return k.freeze(ctx, name, pauser.Pause, Engine.Pause)
 }
 
 // Resume implements gateway.Sandboxes.
 func (k *Sandboxes) Resume(ctx context.Context, name string) error {
-	return k.withEngine(ctx, func(eng Engine) error { return eng.Resume(ctx, k.dir, name) })
+	return k.freeze(ctx, name, pauser.Resume, Engine.Resume)
+}
+
+func (k *Sandboxes) freeze(ctx context.Context, name string, open func(pauser, context.Context) error, closed func(e Engine, ctx context.Context, dir, name string) error) error {
+	s, err := sandbox.Find(k.dir, name)
+	if err != nil {
+		return err
+	}
+	return k.using(ctx, s, false, func(ex Executor) error {
+		if p, ok := ex.(pauser); ok {
+			return open(p, ctx)
+		}
+		return k.withEngine(ctx, func(eng Engine) error { return closed(eng, ctx, k.dir, name) })
+	})
 }
 
 func (k *Sandboxes) Recreate(ctx context.Context, name string) (api.Recreated, error) {

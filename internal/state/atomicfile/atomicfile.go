@@ -82,6 +82,18 @@ func (o Options) fill(f *os.File, data []byte) error {
 	return nil
 }
 
+// Sync has a file that was written without Durable be as if it was written with it.
+func Sync(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // Windows syncs no file that cannot be written to
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
 // SyncDir syncs the names in a directory to disk. On Windows it does nothing.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
