@@ -49,6 +49,7 @@ func (s *Supervisor) takeSnapshot(env []string, dir string, take func(io.Reader)
 	_, err = spawn.Start("/proc/self/exe", []string{"corral-warden", login.Take}, &attr)
 	s.offered()
 	if err != nil {
+		s.logf("cannot take a snapshot of the login profile: %v", err)
 		r.Close()
 		take(nil)
 		return

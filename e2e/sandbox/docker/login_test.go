@@ -35,6 +35,13 @@ func (l *lockedBuffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+// reset forgets what was written.
+func (l *lockedBuffer) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b.Reset()
+}
+
 func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,6 +144,7 @@ func TestLoginSnapshot(t *testing.T) {
 				"program":  {"export N=$(cat /proc/sys/kernel/random/uuid)", "[ -n \"$N\" ] && echo some", "some", "runs a program"},
 				"exit":     {"echo end; exit", "echo on", "end", "standard output"},
 			} {
+				log.reset()
 				profile(c.profile)
 				for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 					want(corral.Command{Shell: c.shell}, c.want)

@@ -9,7 +9,7 @@ import (
 )
 
 // IsLogin is shell text that succeeds in a login shell, which has read its profile.
-const IsLogin = `case $(tr -d '\0' </proc/$$/cmdline) in *-lc*) ;; *) false ;; esac`
+const IsLogin = `case $(tr -d '\0' </proc/$$/cmdline) in /bin/sh-lc*) ;; *) false ;; esac`
 
 // WaitForSnapshot runs commands until they are spared the login profile.
 func WaitForSnapshot(t testing.TB, x corral.Executor) {
