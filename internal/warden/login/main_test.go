@@ -117,6 +117,14 @@ func write(t *testing.T, name, text string) {
 // waitSettled waits until no file of the profile counts as changed just now.
 func waitSettled() { time.Sleep(settled + 50*time.Millisecond) }
 
+// differing are the cases in which the trace or the state of one shell is written in
+// another way than that of others. Dash, which is sh in Debian, runs all.
+var differing = []string{
+	"exported", "unset", "if there is a directory", "a function that is gone", "another file", "SHLVL and PS4 are the shell's",
+	"a function", "an alias", "a variable that is not exported", "a trap", "umask", "exit", "output", "error output", "a program",
+	"a program after an assignment", "a value of two lines", "the number of the shell", "the ID of the command",
+}
+
 func TestSnapshot(t *testing.T) {
 	tests := []struct {
 		name, profile string
@@ -195,6 +203,9 @@ func TestSnapshot(t *testing.T) {
 	waitSettled()
 	for name, shell := range shells(t) {
 		for i, tt := range tests {
+			if name != "dash" && !slices.Contains(differing, tt.name) {
+				continue
+			}
 			t.Run(name+"/"+tt.name, func(t *testing.T) {
 				t.Parallel()
 				s := takeIn(t, shell, homes[i], tt.env...)

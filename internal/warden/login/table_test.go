@@ -44,6 +44,7 @@ func TestTable(t *testing.T) {
 	if u := use("A=1", "/"); !slices.Equal(u.Env, []string{"A=3"}) || u.Take != nil {
 		t.Fatalf("third: %+v", u)
 	}
+	none(use("A=4", "/"), "another environment")
 	none(use("A=1", "/tmp"), "another directory")
 
 	write(t, file, "xy") // at once another attempt would be too early
