@@ -226,6 +226,7 @@ var sets = map[reflect.Type][]any{
 	reflect.TypeFor[Driver]():          setOf[Driver]("auto", "fds", "frames", "exec"),
 	reflect.TypeFor[Access]():          setOf[Access]("none", "ro", "rw"),
 	reflect.TypeFor[Medium]():          setOf[Medium]("disk", "memory"),
+	reflect.TypeFor[Login]():           setOf[Login]("always", LoginSnapshot),
 	reflect.TypeFor[Approver]():        setOf(ApproverGateway, ApproverLocal),
 	reflect.TypeFor[Chaining]():        setOf(ChainingNone, ChainingEach),
 	reflect.TypeFor[Redirections]():    setOf(RedirectionsNone, RedirectionsHarmless),

@@ -16,6 +16,7 @@ type (
 	Driver       string // of sandbox.driver
 	Access       string // of sandbox.workspaceAccess
 	Medium       string // of sandbox.workspaceMedium
+	Login        string // of sandbox.login
 	Chaining     string // of tools.exec.allowlist.chaining
 	Redirections string // of tools.exec.allowlist.redirections
 	Level        string // of tools.elevated.default
@@ -31,6 +32,8 @@ const (
 	ScopeSession Scope = "session"
 	ScopeAgent   Scope = "agent"
 	ScopeShared  Scope = "shared"
+
+	LoginSnapshot Login = "snapshot"
 
 	ChainingNone Chaining = "none"
 	ChainingEach Chaining = "each"

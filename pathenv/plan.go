@@ -9,8 +9,11 @@ type Plan struct {
 	// Workspace is the executor's workspace.
 	Workspace string
 	Env       Environment // with the origin of each part
-	Notice    string      // for Info.Notice: the variables that are never in Env
-	Warnings  []string    // complete sentences
+	// Snapshot: the shell is a login shell whose profile may be read beforehand, as
+	// docs/explain/login.md says.
+	Snapshot bool
+	Notice   string   // for Info.Notice: the variables that are never in Env
+	Warnings []string // complete sentences
 }
 
 // Rules say which variables commands inherit, and how a PATH in their Env is handled.

@@ -132,6 +132,7 @@ type Environment struct {
 	Keep        []string
 	PathPrepend []string
 	Profile     pathenv.Profile
+	Snapshot    bool // login shells may be spared their profile: see docs/explain/login.md
 }
 
 // Resources are what all commands of a sandbox may use together.

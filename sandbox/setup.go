@@ -53,7 +53,7 @@ func (s *setup) prepare(_ context.Context, cmd corral.Command) (pathenv.Plan, er
 	if err != nil {
 		return pathenv.Plan{}, err
 	}
-	p.Dir = cmd.Dir
+	p.Dir, p.Snapshot = cmd.Dir, s.Environment.Snapshot && cmd.Shell != ""
 	if !strings.HasPrefix(p.Dir, "/") {
 		p.Dir = path.Join(s.workdir(), p.Dir)
 	}

@@ -150,8 +150,11 @@ func (s *site) experiments(o options) []experiment {
 		{
 			name: "profile", title: "sh -lc true, and with Debian's profile", unit: "ms",
 			rounds: o.roundsOr(20), reps: o.pick(24, 3),
-			places: s.pick(boxFDs, boxDebian), value: latency(noop),
-			checks: []check{{over: boxFDs, under: boxDebian, atMost: 0.45}},
+			places: s.pick(boxFDs, boxDebian, boxSnapshot), value: latency(noop),
+			checks: []check{
+				{over: boxFDs, under: boxDebian, atMost: 0.45},
+				{over: boxSnapshot, under: boxDebian, atMost: 0.5},
+			},
 		},
 		{
 			name: "envd", title: "sh -lc true through HTTP", unit: "ms",

@@ -19,6 +19,9 @@ import (
 // boxDebian is a sandbox of the same image with the login profile of Debian.
 const boxDebian = "sandbox, fds, Debian's profile"
 
+// boxSnapshot is the same with a snapshot of what the profile leaves.
+const boxSnapshot = boxDebian + ", snapshot"
+
 // debianImage is that image, as long as the program runs.
 const debianImage = "corral/bench-debian-profile:1"
 
@@ -63,14 +66,17 @@ func (s *site) addDebian(ctx context.Context) (err error) {
 		_, err := s.api.ImageRemove(context.Background(), debianImage, image.RemoveOptions{Force: true})
 		return err
 	}))
-	cfg := s.config("debian-profile", sandbox.DriverFDs)
-	cfg.Image = debianImage
-	ex, err := sandbox.New(cfg)
-	if err != nil {
-		return err
+	for _, name := range []string{boxDebian, boxSnapshot} {
+		snapshot := name == boxSnapshot
+		cfg := s.config(map[bool]string{false: "debian-profile", true: "debian-snapshot"}[snapshot], sandbox.DriverFDs)
+		cfg.Image, cfg.Environment.Snapshot = debianImage, snapshot
+		ex, err := sandbox.New(cfg)
+		if err != nil {
+			return err
+		}
+		s.closers = append(s.closers, ex)
+		s.add(place{name: name, run: ours{ex: ex}.run})
 	}
-	s.closers = append(s.closers, ex)
-	s.add(place{name: boxDebian, run: ours{ex: ex}.run})
 	return nil
 }
 

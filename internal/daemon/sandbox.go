@@ -42,7 +42,7 @@ func configOf(eng engines.Engine, o SandboxOptions) sandbox.Config {
 	}
 	return sandbox.Config{
 		Name: o.Name, Owner: o.Owner, Key: o.Key, Image: o.Image, Runtime: o.Runtime, Driver: o.Driver,
-		Workspace: o.Workspace, Environment: sandbox.Environment{Variables: env}, Resources: o.Resources, Isolation: o.Isolation, Mounts: o.Mounts,
+		Workspace: o.Workspace, Environment: sandbox.Environment{Variables: env, Snapshot: o.Snapshot}, Resources: o.Resources, Isolation: o.Isolation, Mounts: o.Mounts,
 		SetupCommand: o.SetupCommand, Lifetime: o.Lifetime, Pool: o.Pool, Admit: o.Admit,
 		EnsureImage: func(ctx context.Context, image string) error {
 			store := images.Store{Engine: eng.Images()}

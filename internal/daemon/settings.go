@@ -40,6 +40,7 @@ type Settings struct {
 	Mounts       sandbox.Mounts
 	TimeZone     string
 	SetupCommand string
+	Snapshot     bool // of what the login profile leaves
 	Lifetime     time.Duration
 	Ephemeral    bool
 }
@@ -82,6 +83,7 @@ func (o *Options) SettingsOf(c config.Agent) Settings {
 	configured(o, "apparmor", &s.Isolation.AppArmor, box.AppArmor)
 	configured(o, "timezone", &s.TimeZone, box.TimeZone)
 	configured(o, "uid-range", &s.Isolation.UIDRange, box.UIDRange)
+	s.Snapshot = box.Login.Value == config.LoginSnapshot
 	configured(o, "setup-command", &s.SetupCommand, box.SetupCommand)
 	s.Mounts.Secrets = nil
 	for name, from := range box.Secrets {

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/corral-exec/corral/internal/warden/login"
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
@@ -37,6 +38,9 @@ const linger = 5 * time.Second
 
 // Main is the warden's program. It returns the exit code.
 func Main(args []string, stderr io.Writer) int {
+	if login.Main(args, os.Stdout) {
+		return 0
+	}
 	fs := flag.NewFlagSet("corral-warden", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	dir := fs.String("dir", "", "dial the gateways whose sockets appear in this `directory`")

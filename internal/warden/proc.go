@@ -37,6 +37,7 @@ type proc struct {
 	jail       *landlock.Jail
 	enforced   uint64 // see wire.Message
 	unenforced string // why not all of the domain is in force
+	login      string // why it is not spared its login profile; see wire.Message
 
 	timer    *time.Timer
 	timedOut bool
@@ -61,7 +62,7 @@ type proc struct {
 
 func (p *proc) item() *wire.Message {
 	m := &wire.Message{Type: wire.Item, ID: p.id, PID: uint64(p.pid), Flags: p.flags, StartedAt: p.started, Tag: p.tag,
-		Enforced: p.enforced, Text: p.unenforced}
+		Enforced: p.enforced, Text: p.unenforced, Login: p.login}
 	if p.relay[0] >= 0 {
 		m.Flags |= wire.FlagRelay
 	}

@@ -187,6 +187,7 @@ func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail)
 func (s *Supervisor) execute(p *proc, m *wire.Message, stdio *stdio) error {
 	name := m.Args[0]
 	path, env := environment(m)
+	env = s.spareProfile(p, m, env)
 	if strings.HasPrefix(name, "/") {
 		err := s.fork(p, name, m, env, stdio)
 		if err == nil {

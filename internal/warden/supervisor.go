@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/internal/warden/landlock"
+	"github.com/corral-exec/corral/internal/warden/login"
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
@@ -58,7 +59,9 @@ type Supervisor struct {
 	oom       oomCounter
 	domains   landlock.Starter
 	spare     spare
-	since     uint64 // tells this supervisor from its successors
+	logins    login.Table
+	taking    atomic.Pointer[os.File] // from which a snapshot of a login profile is read; nil: none
+	since     uint64                  // tells this supervisor from its successors
 	ledger    *ledger
 	inherited []*ledger     // of what was taken over
 	over      chan struct{} // closed by Close
@@ -142,6 +145,9 @@ func (s *Supervisor) Close() {
 		s.end.Stop()
 	}
 	close(s.over)
+	if f := s.taking.Load(); f != nil {
+		f.Close()
+	}
 	procs := make([]*proc, 0, len(s.procs))
 	for _, p := range s.procs {
 		if p.exited == nil && !p.adopted {

@@ -96,7 +96,11 @@ func (pl *Place) Run(t *testing.T) {
 	tg := exectest.Target{
 		Name: pl.Name,
 		New: func(t testing.TB) corral.Executor {
-			return pl.open(t, filepath.Join(testdir.New(t), "state"))
+			x := pl.open(t, filepath.Join(testdir.New(t), "state"))
+			if pl.Config.Environment.Snapshot {
+				WaitForSnapshot(t, x)
+			}
+			return x
 		},
 		Reopen:    pl.reopen,
 		Workspace: sandbox.Workdir, TestProg: sandbox.Workdir + "/testprog",

@@ -37,6 +37,20 @@ func notEnforced(why string) string {
 // maxWhy bounds, in bytes, what a warden says of why a domain is not in force.
 const maxWhy = 1000
 
+// tellLogin logs why commands are not spared their login profile, once.
+func (e *Executor) tellLogin(why string) {
+	why = printable(why[:min(len(why), maxWhy)])
+	e.mu.Lock()
+	told := why == "" || why == e.login
+	if !told {
+		e.login = why
+	}
+	e.mu.Unlock()
+	if !told {
+		e.log.Warn("each command reads its login profile: no snapshot can be kept of what that leaves", "why", why)
+	}
+}
+
 // enforced takes what the warden says is in force.
 func (p *process) enforced(m *wire.Message) {
 	hint := p.tag.Info.Enforced

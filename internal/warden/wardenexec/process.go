@@ -256,6 +256,9 @@ func (p *process) startMessage(cmd corral.Command, plan pathenv.Plan) *wire.Mess
 		m.Flags = wire.FlagTTY
 		m.Rows, m.Cols = uint64(size.Rows), uint64(size.Cols)
 	}
+	if plan.Snapshot && cmd.TTY == nil {
+		m.Flags |= wire.FlagLogin
+	}
 	if cmd.Domain.Limits() {
 		m.Domain = cmd.Domain.Append(nil)
 	}
@@ -301,6 +304,7 @@ func (p *process) started(ctx context.Context, c *client, a answer, sent []byte)
 	p.tag.Info.PID = int(a.m.PID)
 	p.tag.Info.StartedAt = unixNano(a.m.StartedAt)
 	p.enforced(a.m)
+	p.e.tellLogin(a.m.Login)
 	err := a.errNotPassed()
 	if err == nil {
 		err = p.carrierStarted(c, a)

@@ -48,7 +48,7 @@ const (
 	// Answers and events, warden to gateway.
 	OK       Type = 32
 	Error    Type = 33 // Code Text
-	Started  Type = 34 // ID PID Flags StartedAt Tag Offset Enforced Text (why not all of the domain is)
+	Started  Type = 34 // ID PID Flags StartedAt Tag Offset Enforced Text (why not all of the domain is) Login
 	Item     Type = 35 // as Started, and as Exited if it has ended
 	Exited   Type = 36 // event: ID ExitCode Signal Reason Text StartedAt EndedAt Args (PIDs of what it left running, decimal) Refused
 	Output   Type = 37 // event, frames: ID Offset Stream Data; FlagEOF: nothing follows
@@ -106,6 +106,7 @@ const (
 	FlagEOF                        // end of this direction
 	FlagRelay                      // a relay pipe is kept
 	FlagAdopted                    // its warden was killed: of its input and output nothing is kept, and how it ends cannot be known
+	FlagLogin                      // of Start: a login shell may be spared its profile, see package login
 )
 
 // Reasons of Exited.
@@ -170,6 +171,7 @@ type Message struct {
 	Enforced  uint64   // 29, what of it is in force: confine.Enforced.Number
 	Refused   []string // 30, programs that were refused by it
 	Port      uint64   // 31, TCP, 1 to 65535
+	Login     string   // 32, of Started: why no snapshot is kept of what the login profile leaves
 }
 
 // Window bounds the output of one process that is not acknowledged, and the
@@ -241,6 +243,7 @@ func (m *Message) Append(b []byte) []byte {
 		str(30, f)
 	}
 	num(31, m.Port)
+	opt(32, m.Login)
 	return b
 }
 
@@ -357,5 +360,7 @@ func (m *Message) setBytes(n protowire.Number, v []byte) {
 		m.Domain = append([]byte(nil), v...)
 	case 30:
 		m.Refused = append(m.Refused, string(v))
+	case 32:
+		m.Login = string(v)
 	}
 }
