@@ -93,8 +93,9 @@ type executorOf struct {
 }
 
 // firstLook bounds the time that Open waits for executors to report on sessions without
-// an end.
-const firstLook = 10 * time.Second
+// an end. Those of a sandbox that is paused answer when it is resumed, and clients give up
+// connecting after some seconds.
+const firstLook = 3 * time.Second
 
 // Open opens the table and attaches to the processes of earlier lives of the program.
 // Executors that cannot be reached are asked again in the background.

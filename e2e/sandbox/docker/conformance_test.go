@@ -27,10 +27,6 @@ func TestConformanceSnapshotFDs(t *testing.T) {
 	(&sandboxtest.Place{Name: "sandbox fds, login snapshot", Config: sandbox.Config{Driver: sandbox.DriverFDs, Environment: sandbox.Environment{Snapshot: true}}}).Run(t)
 }
 
-func TestConformanceSnapshotFrames(t *testing.T) {
-	(&sandboxtest.Place{Name: "sandbox frames, login snapshot", Config: sandbox.Config{Driver: sandbox.DriverFrames, Environment: sandbox.Environment{Snapshot: true}}}).Run(t)
-}
-
 func TestConformanceRouterFDs(t *testing.T) {
 	(&sandboxtest.Place{Name: "router, sandbox fds", Config: sandbox.Config{Driver: sandbox.DriverFDs}, Router: true}).Run(t)
 }
