@@ -341,6 +341,7 @@ func TestCLI(t *testing.T) {
 	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 4 {
 		t.Errorf("%v\n%s", err, out)
 	}
+	ok("exit code 4", "logs", id)
 	ok("paused", "pause", id)
 	ok(id, "list", "--state", "paused")
 	ok("resumed", "resume", id)

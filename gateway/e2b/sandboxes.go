@@ -24,6 +24,8 @@ func (s *Server) Control() []Route {
 		{Pattern: "GET /sandboxes", Right: access.Read, Handle: s.list},
 		{Pattern: "GET /sandboxes/{id}", Right: access.Read, Handle: s.get},
 		{Pattern: "GET /sandboxes/{id}/metrics", Right: access.Read, Handle: s.metrics},
+		{Pattern: "GET /sandboxes/{id}/logs", Right: access.Read, Handle: s.logsFrom},
+		{Pattern: "GET /v2/sandboxes/{id}/logs", Right: access.Read, Handle: s.logsByCursor},
 		{Pattern: "DELETE /sandboxes/{id}", Right: access.Run, Handle: s.kill},
 		{Pattern: "POST /sandboxes/{id}/timeout", Right: access.Run, Handle: s.setTimeout},
 		{Pattern: "POST /sandboxes/{id}/refreshes", Right: access.Run, Handle: s.refresh},
@@ -51,8 +53,7 @@ func (s *Server) Control() []Route {
 			Route{Pattern: "POST " + version + "/sandboxes/{id}/connect", Right: access.Run, Handle: s.connect})
 	}
 	for _, pattern := range []string{
-		"PUT /sandboxes/{id}/network", "GET /sandboxes/{id}/logs", "GET /v2/sandboxes/{id}/logs",
-		"/secrets", "/secrets/{rest...}", "/v2/templates/{rest...}", "/templates/{rest...}",
+		"PUT /sandboxes/{id}/network", "/secrets", "/secrets/{rest...}", "/v2/templates/{rest...}", "/templates/{rest...}",
 	} {
 		routes = append(routes, Route{Pattern: pattern, Right: access.Run, Handle: missing})
 	}

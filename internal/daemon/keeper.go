@@ -192,11 +192,7 @@ func (k *Sandboxes) Resume(ctx context.Context, name string) error {
 }
 
 func (k *Sandboxes) freeze(ctx context.Context, name string, open func(pauser, context.Context) error, closed func(e Engine, ctx context.Context, dir, name string) error) error {
-	s, err := sandbox.Find(k.dir, name)
-	if err != nil {
-		return err
-	}
-	return k.using(ctx, s, false, func(ex Executor) error {
+	return k.using(ctx, sandbox.Sandbox{Name: name}, false, func(ex Executor) error {
 		if p, ok := ex.(pauser); ok {
 			return open(p, ctx)
 		}
