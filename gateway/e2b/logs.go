@@ -1,7 +1,9 @@
 package e2b
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -132,7 +134,8 @@ func (s *Server) logsByCursor(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, map[string]any{"logs": list})
 }
 
-// logsFrom is the same as earlier clients ask for it.
+// logsFrom is the same as earlier clients ask for it. They have lines, which they read as
+// JSON: E2B's daemon writes its log so.
 func (s *Server) logsFrom(w http.ResponseWriter, r *http.Request) error {
 	list, err := s.logs(r, "start")
 	if err != nil {
@@ -144,7 +147,13 @@ func (s *Server) logsFrom(w http.ResponseWriter, r *http.Request) error {
 	}
 	lines := []line{}
 	for _, e := range list {
-		lines = append(lines, line{e.Time, e.Message})
+		fields := maps.Clone(e.Fields)
+		fields["level"], fields["message"], fields["logger"] = e.Level, e.Message, "process"
+		text, err := json.Marshal(fields)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, line{e.Time, string(text)})
 	}
 	return writeJSON(w, http.StatusOK, map[string]any{"logs": lines, "logEntries": list})
 }
