@@ -18,6 +18,8 @@ import (
 // WaitStep bounds one OpWait at a node.
 const WaitStep = 20 * time.Second
 
+var waitStep = WaitStep // a variable for tests
+
 // MaxGrant bounds the Grant of a command, in bytes.
 const MaxGrant = 4 << 10
 

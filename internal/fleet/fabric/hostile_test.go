@@ -157,6 +157,8 @@ func TestUnknownOperations(t *testing.T) {
 // still answers.
 func TestFloods(t *testing.T) {
 	const memory = 256 << 20
+	// The first requests that wait do so until the last are sent, however slow the machine is.
+	fabric.SetWaitStep(t, 10*time.Minute)
 	for _, tc := range []struct {
 		name    string
 		do      func(r hostile)

@@ -392,7 +392,7 @@ func (n *node) do(e *Envelope) Answer {
 	case OpAttach:
 		return answerInfo(p)
 	case OpWait:
-		ctx, cancel := context.WithTimeout(n.ctx, WaitStep)
+		ctx, cancel := context.WithTimeout(n.ctx, waitStep)
 		defer cancel()
 		exit, err := p.Wait(ctx)
 		switch {

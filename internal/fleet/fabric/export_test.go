@@ -1,0 +1,13 @@
+package fabric
+
+import (
+	"testing"
+	"time"
+)
+
+// SetWaitStep has nodes that are opened from now on answer OpWait later. t is not parallel.
+func SetWaitStep(t *testing.T, d time.Duration) {
+	was := waitStep
+	t.Cleanup(func() { waitStep = was })
+	waitStep = d
+}
