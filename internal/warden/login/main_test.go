@@ -268,7 +268,23 @@ func TestSnapshotIsTheEnvironment(t *testing.T) {
 
 func TestTooEarly(t *testing.T) {
 	home := t.TempDir()
-	write(t, filepath.Join(home, ".profile"), "export A=1\n")
+	profile := filepath.Join(home, ".profile")
+	write(t, profile, "export A=1\n")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { // however long it takes to begin
+		defer close(stopped)
+		for mode := os.FileMode(0o600); ; mode ^= 0o040 {
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+				if err := os.Chmod(profile, mode); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	defer func() { close(stop); <-stopped }()
 	if s := takeIn(t, "", home); !s.again {
 		t.Errorf("a snapshot of a file that has changed just now: %+v", s)
 	}
