@@ -222,7 +222,6 @@ func (s *Server) listDir(c call, q *pb.ListDirRequest) (*pb.ListDirResponse, err
 	if err != nil {
 		return nil, err
 	}
-	depth := max(int(min(q.GetDepth(), maxDepth)), 1)
 	asked := resolve(q.GetPath())
 	name := asked
 	i, err := f.Stat(c, name)
@@ -237,16 +236,28 @@ func (s *Server) listDir(c call, q *pb.ListDirRequest) (*pb.ListDirResponse, err
 		return nil, corral.Errorf(corral.ErrInvalid, "", "path is not a directory: %s", name)
 	}
 	a := &pb.ListDirResponse{}
-	err = walk(c, f, name, depth, func(i files.Info) error {
-		if len(a.Entries) == maxEntries {
-			return corral.Errorf(corral.ErrInvalid, "list less of it", "there are more than %d files in %s", maxEntries, name)
-		}
+	list, err := listTree(c, f, name, q.GetDepth())
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
 		e := entry(c, f, i)
 		e.Path = asked + strings.TrimPrefix(e.Path, name)
 		a.Entries = append(a.Entries, e)
+	}
+	return a, nil
+}
+
+// listTree lists what is in a directory, and so many levels of directories in it.
+func listTree(ctx context.Context, f files.FS, dir string, depth uint32) (list []files.Info, err error) {
+	err = walk(ctx, f, dir, max(int(min(depth, maxDepth)), 1), func(i files.Info) error {
+		if len(list) == maxEntries {
+			return corral.Errorf(corral.ErrInvalid, "list less of it", "there are more than %d files in %s", maxEntries, dir)
+		}
+		list = append(list, i)
 		return nil
 	})
-	return a, err
+	return list, err
 }
 
 // walk visits what is in a directory, and so many levels of directories in it, by the order

@@ -19,7 +19,6 @@ import (
 	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
-	"github.com/corral-exec/corral/internal/state/journal"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 
@@ -67,7 +66,7 @@ const (
 	maxForks     = 20  // of one call
 )
 
-func newSnapshotID() string { return "s" + newID()[1:] }
+func newSnapshotID() string { return idOf("s") }
 
 // snapshots are those that are kept.
 type snapshots struct {
@@ -81,34 +80,31 @@ type snapshots struct {
 // a crash left. What is damaged is an error, or is removed where it is only a cache.
 func openSnapshots(dir string, cache bool) (*snapshots, error) {
 	s := &snapshots{dir: dir, all: map[string]Snapshot{}}
-	list, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	ids, err := idsIn(dir, ".json", snapshotID)
+	if err != nil {
 		return nil, err
 	}
-	for _, f := range list {
-		id, ok := strings.CutSuffix(f.Name(), ".json")
-		if !ok || !snapshotID().MatchString(id) {
-			continue
-		}
+	for _, id := range ids {
 		var snap Snapshot
-		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
-		if err == nil {
-			err = journal.Unseal(data, &snap)
-		}
+		err := readRecord(s.file(id, ".json"), &snap)
 		if err != nil && !cache {
-			return nil, corral.Errorf(corral.ErrUnavailable, "remove the file, and with it the snapshot", "the file %s is damaged: %w", filepath.Join(dir, f.Name()), err)
+			return nil, damaged(s.file(id, ".json"), "remove the file, and with it the snapshot", err)
 		}
 		if err != nil || snap.Built && snap.Name == "" { // its build was cut short
-			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
+			if err := os.Remove(s.file(id, ".json")); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		s.all[id] = snap
 	}
-	for _, f := range list {
-		if id, ok := strings.CutSuffix(f.Name(), ".tar"); ok && s.all[id].ID == "" {
-			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
+	archives, err := idsIn(dir, ".tar", nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range archives {
+		if s.all[id].ID == "" {
+			if err := os.Remove(s.file(id, ".tar")); err != nil {
 				return nil, err
 			}
 		}
@@ -167,11 +163,7 @@ func (s *snapshots) take(snap Snapshot, write func(*os.File) error) (_ Snapshot,
 
 // write is called with mu held.
 func (s *snapshots) write(snap Snapshot) error {
-	data, err := journal.Seal(snap)
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.Write(s.file(snap.ID, ".json"), data, atomicfile.Options{Durable: true}); err != nil {
+	if err := writeRecord(s.file(snap.ID, ".json"), snap, atomicfile.Options{Durable: true}); err != nil {
 		return err
 	}
 	s.all[snap.ID] = snap

@@ -17,7 +17,6 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
-	"github.com/corral-exec/corral/internal/state/journal"
 )
 
 // A Box is what is kept of a sandbox beside what Corral keeps of all of them. It is a
@@ -70,7 +69,10 @@ func (b Box) Session() string { return sessionPrefix + b.ID }
 // idPattern is that of an ID. A command's ID begins with it, and a dot.
 var idPattern = lazy.Regexp(`^i[a-z0-9]{19}$`)
 
-func newID() string { return "i" + corral.NewID()[:19] }
+func newID() string { return idOf("i") }
+
+// idOf makes an ID of what a letter stands for.
+func idOf(letter string) string { return letter + corral.NewID()[:19] }
 
 // A Store has the sandboxes, each in a file. It may be used from any goroutine.
 type Store struct {
@@ -101,33 +103,22 @@ func OpenStore(dir string) (*Store, error) {
 	if s.volumes, err = readVolumes(filepath.Join(dir, volumesDir)); err != nil {
 		return nil, fmt.Errorf("cannot read the volumes of E2B's clients: %w", err)
 	}
-	list, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	ids, err := idsIn(dir, ".json", idPattern)
+	if err != nil {
 		return nil, fmt.Errorf("cannot read the sandboxes of E2B's clients: %w", err)
 	}
-	for _, f := range list {
-		id, ok := strings.CutSuffix(f.Name(), ".json")
-		if !ok || !idPattern().MatchString(id) {
-			continue
-		}
-		b, err := readBox(filepath.Join(dir, f.Name()))
+	for _, id := range ids {
+		var b Box
+		err := readRecord(s.file(id), &b)
 		if err == nil && b.ID != id {
 			err = fmt.Errorf("it is about %.40q", b.ID)
 		}
 		if err != nil {
-			return nil, corral.Errorf(corral.ErrUnavailable, "remove the sandbox (corral sandbox rm "+id+") and the file", "the file %s is damaged: %w", filepath.Join(dir, f.Name()), err)
+			return nil, damaged(s.file(id), "remove the sandbox (corral sandbox rm "+id+") and the file", err)
 		}
 		s.boxes[id] = b
 	}
 	return s, nil
-}
-
-func readBox(path string) (b Box, err error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return b, err
-	}
-	return b, journal.Unseal(data, &b)
 }
 
 // Get returns a sandbox by its ID.
@@ -205,14 +196,7 @@ func (s *Store) sync(id string) error {
 
 // write is called with mu held.
 func (s *Store) write(b Box) error {
-	data, err := journal.Seal(b)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return err
-	}
-	if err := atomicfile.Write(s.file(b.ID), data, atomicfile.Options{}); err != nil {
+	if err := writeRecord(s.file(b.ID), b, atomicfile.Options{}); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "see the state directory", "cannot keep the sandbox %s: %w", b.ID, err)
 	}
 	s.boxes[b.ID] = b

@@ -195,16 +195,13 @@ func (c inVolume) list(w http.ResponseWriter, r *http.Request) error {
 			return corral.Errorf(corral.ErrInvalid, "", "the parameter depth is not understood: %w", err)
 		}
 	}
-	list := []volumeEntry{}
-	err := walk(r.Context(), c, c.name, max(int(min(depth, maxDepth)), 1), func(i files.Info) error {
-		if len(list) == maxEntries {
-			return corral.Errorf(corral.ErrInvalid, "list less of it", "there are more than %d files in %s", maxEntries, c.name)
-		}
-		list = append(list, newVolumeEntry(i))
-		return nil
-	})
+	found, err := listTree(r.Context(), c, c.name, uint32(depth))
 	if err != nil {
 		return err
+	}
+	list := []volumeEntry{}
+	for _, i := range found {
+		list = append(list, newVolumeEntry(i))
 	}
 	return writeJSON(w, http.StatusOK, list)
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
-	"github.com/corral-exec/corral/internal/state/journal"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 
@@ -89,22 +88,15 @@ func noVolume(id string) error {
 // readVolumes reads the records in a directory.
 func readVolumes(dir string) (map[string]Volume, error) {
 	all := map[string]Volume{}
-	list, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	ids, err := idsIn(dir, ".json", volumeID)
+	if err != nil {
 		return nil, err
 	}
-	for _, f := range list {
-		id, ok := strings.CutSuffix(f.Name(), ".json")
-		if !ok || !volumeID().MatchString(id) {
-			continue
-		}
+	for _, id := range ids {
 		var v Volume
-		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
-		if err == nil {
-			err = journal.Unseal(data, &v)
-		}
-		if err != nil {
-			return nil, corral.Errorf(corral.ErrUnavailable, "copy out what is in the directory of that name, and remove the file: the volume goes with it", "the file %s is damaged: %w", filepath.Join(dir, f.Name()), err)
+		file := filepath.Join(dir, id+".json")
+		if err := readRecord(file, &v); err != nil {
+			return nil, damaged(file, "copy out what is in the directory of that name, and remove the file: the volume goes with it", err)
 		}
 		all[id] = v
 	}
@@ -146,14 +138,7 @@ func (s *Store) addVolume(v Volume) error {
 	if n >= maxVolumes {
 		return corral.Errorf(api.ErrTooMany, "remove some", "the agent %s has %d volumes, and no more may be", v.Agent, n)
 	}
-	data, err := journal.Seal(v)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Join(s.dir, volumesDir), 0o700); err != nil {
-		return err
-	}
-	if err := atomicfile.Write(s.VolumeDir(v.ID)+".json", data, atomicfile.Options{Durable: true}); err != nil {
+	if err := writeRecord(s.VolumeDir(v.ID)+".json", v, atomicfile.Options{Durable: true}); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "see the state directory", "cannot keep the volume %s: %w", v.Name, err)
 	}
 	s.volumes[v.ID] = v
@@ -256,7 +241,7 @@ func (s *Server) createVolume(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v := Volume{ID: "v" + newID()[1:], Name: body.Name, Agent: agent, Secret: newToken(), Created: time.Now().UTC()}
+	v := Volume{ID: idOf("v"), Name: body.Name, Agent: agent, Secret: newToken(), Created: time.Now().UTC()}
 	if err := s.cfg.Store.addVolume(v); err != nil {
 		return err
 	}

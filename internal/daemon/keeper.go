@@ -159,23 +159,17 @@ func (k *Sandboxes) describe(s sandbox.Sandbox, rows []SandboxRow) (api.Sandbox,
 }
 
 func (k *Sandboxes) Remove(ctx context.Context, name string) error {
-	s, err := sandbox.Find(k.dir, name)
-	if err != nil {
+	if _, err := sandbox.Find(k.dir, name); err != nil {
 		return err
 	}
-	err = k.using(ctx, s, false, func(ex Executor) error {
-		if r, ok := ex.(remover); ok {
-			return r.Remove(ctx)
-		}
-		return k.withEngine(ctx, func(eng Engine) error { return eng.RemoveSandbox(ctx, k.dir, name) })
-	})
+	err := either(ctx, k, name, remover.Remove, Engine.RemoveSandbox)
 	if err == nil && OfE2B(k.dir, name) {
 		err = os.Remove(e2bFile(k.dir, name))
 	}
 	return err
 }
 
-// A pauser is a sandbox that is open, with a connection to its engine.
+// A pauser is a sandbox that is open, and can be paused.
 type pauser interface {
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error
@@ -183,18 +177,20 @@ type pauser interface {
 
 // Pause implements gateway.Sandboxes.
 func (k *Sandboxes) Pause(ctx context.Context, name string) error {
-	return k.freeze(ctx, name, pauser.Pause, Engine.Pause)
+	return either(ctx, k, name, pauser.Pause, Engine.Pause)
 }
 
 // Resume implements gateway.Sandboxes.
 func (k *Sandboxes) Resume(ctx context.Context, name string) error {
-	return k.freeze(ctx, name, pauser.Resume, Engine.Resume)
+	return either(ctx, k, name, pauser.Resume, Engine.Resume)
 }
 
-func (k *Sandboxes) freeze(ctx context.Context, name string, open func(pauser, context.Context) error, closed func(e Engine, ctx context.Context, dir, name string) error) error {
+// either does something with a sandbox that is open, which has a connection to its engine;
+// with one that is not, the engine does it.
+func either[T any](ctx context.Context, k *Sandboxes, name string, open func(T, context.Context) error, closed func(e Engine, ctx context.Context, dir, name string) error) error {
 	return k.using(ctx, sandbox.Sandbox{Name: name}, false, func(ex Executor) error {
-		if p, ok := ex.(pauser); ok {
-			return open(p, ctx)
+		if x, ok := ex.(T); ok {
+			return open(x, ctx)
 		}
 		return k.withEngine(ctx, func(eng Engine) error { return closed(eng, ctx, k.dir, name) })
 	})

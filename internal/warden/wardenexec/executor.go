@@ -78,7 +78,7 @@ type Executor struct {
 	client *client // the connection; nil before the first and between two
 	procs  map[string]*process
 	closed bool
-	login  string // why there is no snapshot of the login profile, as was logged last
+	login  string // the reason that was logged last: there is no snapshot of the login profile
 	// Ends that could not be recorded, as on a full disk, and are tried again.
 	unnoted []unnoted
 	noting  sync.Mutex // held while they are
