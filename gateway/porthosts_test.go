@@ -24,6 +24,7 @@ import (
 	"github.com/corral-exec/corral/gateway/listen"
 	"github.com/corral-exec/corral/gateway/ports"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/testnet"
 )
 
 const portSecret = ports.Secret("the secret of the tests")
@@ -127,7 +128,7 @@ func TestPortHostsAreApart(t *testing.T) {
 	if a := g.send(c, "http://"+host+".evil.example/", "GET", "", auth...); a.status != 403 {
 		t.Errorf("another domain: %d %s", a.status, a.body)
 	}
-	a := g.send(c, fmt.Sprintf("http://%d-box.boxes.example/", freePort(t)), "GET", "", append(auth, "Accept", "text/html")...)
+	a := g.send(c, fmt.Sprintf("http://%d-box.boxes.example/", testnet.FreePort(t)), "GET", "", append(auth, "Accept", "text/html")...)
 	if a.status != 502 || !strings.Contains(a.body, "<h1>502") || !strings.Contains(a.body, "nothing listens") {
 		t.Errorf("a port on which nothing listens: %d %s", a.status, a.body)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/test/sumserver"
+	"github.com/corral-exec/corral/internal/test/testnet"
 	"github.com/corral-exec/corral/internal/tunnel"
 )
 
@@ -62,16 +63,6 @@ func inside(t *testing.T, h http.HandlerFunc) string {
 		t.Fatal(err)
 	}
 	return "http://localhost/v1/sandboxes/box/ports/" + u.Port()
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // The sandbox gets the request as it is, without what is the gateway's.
@@ -208,7 +199,7 @@ func TestPortsWebSocket(t *testing.T) {
 func TestPortsErrors(t *testing.T) {
 	g, c := portRig(t, nil)
 	me := []string{api.HeaderAgent, "me"}
-	free := fmt.Sprint("http://localhost/v1/sandboxes/box/ports/", freePort(t))
+	free := fmt.Sprint("http://localhost/v1/sandboxes/box/ports/", testnet.FreePort(t))
 	g.send(c, free+"/", "GET", "", me...).code(502, "not-listening")
 	g.send(c, free+"/", "POST", "body", me...).code(502, "not-listening")
 	page := g.send(c, free+"/x", "GET", "", append(me, "Accept", "text/html,*/*")...).is(502)

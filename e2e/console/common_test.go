@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/testnet"
 )
 
 // common is a gateway that tests share which need nothing of their own, with a sandbox
@@ -41,7 +42,7 @@ func (c *commonGateway) get(t *testing.T) *gateway {
 	enginetest.New(t) // with the image
 	c.once.Do(func() {
 		o := owner{t, c}
-		c.g = launch(o, testdir.New(o), "--sandbox", "all", "--image", images.Busybox, "--workspace-access", "none", "--nodes", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+		c.g = launch(o, testdir.New(o), "--sandbox", "all", "--image", images.Busybox, "--workspace-access", "none", "--nodes", fmt.Sprintf("127.0.0.1:%d", testnet.FreePort(t)))
 		o.Cleanup(c.g.stop)
 		c.g.session("boxed", `{"command":"sleep 100000"}`)
 		c.g.pair("builder", map[string]string{"pool": "gpu"})

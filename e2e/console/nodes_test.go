@@ -4,7 +4,6 @@ package console_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,20 +14,11 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/corral-exec/corral/internal/test/built"
+	"github.com/corral-exec/corral/internal/test/testnet"
 )
 
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 func startWithNodes(t testing.TB) *gateway {
-	return start(t, "--nodes", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+	return start(t, "--nodes", fmt.Sprintf("127.0.0.1:%d", testnet.FreePort(t)))
 }
 
 // node runs the command line that makes a machine a node, as the console shows it, until

@@ -33,6 +33,7 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/testnet"
 )
 
 func TestMain(m *testing.M) {
@@ -116,7 +117,7 @@ func start(t testing.TB, flags ...string) *gateway {
 // launch starts a gateway that keeps all in a directory. It is to be stopped.
 func launch(t testing.TB, dir string, flags ...string) *gateway {
 	t.Helper()
-	port := freePort(t)
+	port := testnet.FreePort(t)
 	g := &gateway{t: t, dir: dir, port: port, flags: flags, log: &logBuffer{}, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	for name, text := range map[string]string{"corral.json5": configuration, "state/exec-approvals.json": `{"version":1,"defaults":{"security":"full","ask":"off"}}`} {
 		at := filepath.Join(dir, name)

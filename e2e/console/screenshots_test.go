@@ -27,13 +27,14 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/test/enginetest"
+	"github.com/corral-exec/corral/internal/test/testnet"
 )
 
 // Every screen fits, wide and narrow, light and dark: nothing but what scrolls by itself
 // is wider than the window. With CORRAL_SCREENSHOTS they are kept in that directory.
 func TestScreens(t *testing.T) {
 	enginetest.New(t)
-	flags := []string{"--sandbox", "all", "--image", images.Busybox, "--workspace-access", "none", "--nodes", fmt.Sprintf("127.0.0.1:%d", freePort(t))}
+	flags := []string{"--sandbox", "all", "--image", images.Busybox, "--workspace-access", "none", "--nodes", fmt.Sprintf("127.0.0.1:%d", testnet.FreePort(t))}
 	var g *gateway
 	if os.Getenv("CORRAL_SCREENSHOTS") == "" {
 		g = start(t, flags...)

@@ -36,6 +36,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/testnet"
 )
 
 func TestMain(m *testing.M) {
@@ -79,7 +80,7 @@ func newRigWith(t testing.TB, set func(gateway map[string]any)) *rig {
 	if _, err := store.Ensure(t.Context(), images.Default, nil); err != nil {
 		t.Fatal(err)
 	}
-	g := &rig{TB: t, dir: t.TempDir(), state: testdir.New(t), port: freePort(t)}
+	g := &rig{TB: t, dir: t.TempDir(), state: testdir.New(t), port: testnet.FreePort(t)}
 	g.program, g.config = built.Program(t, "cmd/corral"), filepath.Join(g.dir, "corral.json5")
 	g.certify()
 	// Clients expect a program called python.
@@ -110,15 +111,6 @@ func newRigWith(t testing.TB, set func(gateway map[string]any)) *rig {
 	g.ok(json.Unmarshal([]byte(g.run(nil, g.program, "keys", "create", "--state-dir", g.state, "--role", "agent", "--agent", "e2b", "--json", "sdk")), &made))
 	g.key = "e2b_" + hex.EncodeToString([]byte(made.Secret))
 	return g
-}
-
-func freePort(t testing.TB) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func (g *rig) domain() string { return fmt.Sprintf("%s:%d", domain, g.port) }

@@ -25,6 +25,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/corral-exec/corral/internal/test/testnet"
 )
 
 // Debian has it where the PATH of users does not lead.
@@ -63,7 +65,10 @@ func StartCluster(t testing.TB, size int, config string) []*Server {
 	t.Helper()
 	shared := t.TempDir()
 	cert := certificate(t, filepath.Join(shared, "cert.pem"), filepath.Join(shared, "key.pem"))
-	ports := freePorts(t, 2*size)
+	ports := make([]int, 2*size)
+	for i := range ports {
+		ports[i] = testnet.FreePort(t)
+	}
 	var routes []string
 	for _, port := range ports[size:] {
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", port))
@@ -80,21 +85,6 @@ func StartCluster(t testing.TB, size int, config string) []*Server {
 		s.await()
 	}
 	return list
-}
-
-// freePorts are ports on loopback that nothing listens on.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }() // when all of them are different
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-	}
-	return ports
 }
 
 func (s *Server) file(name string) string { return filepath.Join(s.dir, name) }

@@ -7,4 +7,6 @@
 // read here, kept for as long as the wire is slow, and written to the device of
 // the host that it is for. So it needs no queueing discipline of the kernel,
 // which many kernels come without, but root and /dev/net/tun.
+//
+// Beside it are ports of loopback that nobody has.
 package testnet
