@@ -4,17 +4,18 @@ import "time"
 
 // Headers.
 const (
-	HeaderAgent     = "Corral-Agent"   // the agent of sessions; DefaultAgent if absent
-	HeaderSender    = "Corral-Sender"  // PROVIDER:ID of the person who asks an agent for something
-	HeaderKey       = "Corral-Key"     // the key of the request; the gateway sets it and ignores a client's value
-	HeaderSession   = "Corral-Session" // the key of the conversation, if each has a sandbox of its own
-	HeaderStarted   = "Corral-Started" // start time of the session that is meant; a later session with its ID is not found
-	HeaderModel     = "Corral-Model"   // the model that calls a tool, such as openai/gpt-5.2
-	HeaderFile      = "Corral-File"    // of a file's content: its description, as JSON
-	HeaderTotals    = "Corral-Totals"  // trailer of an archive: its totals, as JSON
-	HeaderError     = "Corral-Error"   // trailer of an incomplete archive: the error, as JSON
-	HeaderConsole   = "Corral-Console" // beside the console's cookie: the token of the sign-in
-	HeaderRequestID = "X-Request-Id"   // from the request if valid, and always in the answer
+	HeaderAgent      = "Corral-Agent"           // the agent of sessions; DefaultAgent if absent
+	HeaderSender     = "Corral-Sender"          // PROVIDER:ID of the person who asks an agent for something
+	HeaderKey        = "Corral-Key"             // the key of the request; the gateway sets it and ignores a client's value
+	HeaderSession    = "Corral-Session"         // the key of the conversation, if each has a sandbox of its own
+	HeaderStarted    = "Corral-Started"         // start time of the session that is meant; a later session with its ID is not found
+	HeaderModel      = "Corral-Model"           // the model that calls a tool, such as openai/gpt-5.2
+	HeaderFile       = "Corral-File"            // of a file's content: its description, as JSON
+	HeaderAttributes = "Corral-File-Attributes" // of a file's content that is written: its extended attributes, as JSON
+	HeaderTotals     = "Corral-Totals"          // trailer of an archive: its totals, as JSON
+	HeaderError      = "Corral-Error"           // trailer of an incomplete archive: the error, as JSON
+	HeaderConsole    = "Corral-Console"         // beside the console's cookie: the token of the sign-in
+	HeaderRequestID  = "X-Request-Id"           // from the request if valid, and always in the answer
 )
 
 // AllAgents, as ?agent=*, asks for the sessions or events of every agent.

@@ -146,6 +146,16 @@ func (f *sandboxFiles) Write(ctx context.Context, name string, r io.Reader, o fi
 	setMode(req.query, o.Mode)
 	setIf(req.query, "parents", o.Parents)
 	setIf(req.query, "new", o.New)
+	if len(o.Attributes) > 0 {
+		if err := files.CheckAttributes(o.Attributes); err != nil { // JSON has no others
+			return files.Info{}, err
+		}
+		text, err := json.Marshal(o.Attributes)
+		if err != nil {
+			return files.Info{}, err
+		}
+		req.header = map[string]string{api.HeaderAttributes: string(text)}
+	}
 	if o.Limit > 0 {
 		r = files.Bounded(r, o.Limit)
 	}

@@ -187,7 +187,7 @@ func (s *Server) crossOrigin(next http.Handler) http.Handler {
 		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
 		AllowedHeaders: []string{
 			"Authorization", "Content-Type", "Last-Event-ID", "Range", "Mcp-Protocol-Version", "Mcp-Session-Id",
-			api.HeaderAgent, api.HeaderSender, api.HeaderSession, api.HeaderStarted, api.HeaderModel, api.HeaderRequestID,
+			api.HeaderAgent, api.HeaderSender, api.HeaderSession, api.HeaderStarted, api.HeaderModel, api.HeaderRequestID, api.HeaderAttributes,
 		},
 		ExposedHeaders: []string{"Content-Range", "Location", "Retry-After", "Mcp-Session-Id", api.HeaderFile, api.HeaderRequestID},
 		MaxAge:         600, // seconds

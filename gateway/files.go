@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/internal/strictjson"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 
@@ -117,6 +118,11 @@ func writeFile(w http.ResponseWriter, r *http.Request, f files.FS, name string) 
 	}
 	if err == nil {
 		o.New, err = queryBool(r, "new")
+	}
+	if text := r.Header.Get(api.HeaderAttributes); err == nil && text != "" {
+		if err = strictjson.Decode([]byte(text), &o.Attributes); err != nil {
+			err = corral.Errorf(corral.ErrInvalid, `write {"NAME":"VALUE"}`, "the header %s is malformed: %w", api.HeaderAttributes, err)
+		}
 	}
 	if err != nil {
 		return err

@@ -163,8 +163,13 @@ func (g *gateway) span(ctx context.Context, p corral.Process, size int64) (time.
 	return time.Duration(to - from), nil
 }
 
-// idle is what sessions cost a gateway that does nothing, in MB.
+// idle is what sessions cost a gateway that does nothing, in MB. They are of an agent of
+// their own: one can have no more than 1000.
 func (g *gateway) idle(ctx context.Context, n int) (mb float64, err error) {
+	c, err := client.New(client.Options{Socket: filepath.Join(g.state, "gateway.sock"), Agent: "idle", Retry: -1})
+	if err != nil {
+		return 0, err
+	}
 	before, err := g.rest()
 	if err != nil {
 		return 0, err
@@ -176,7 +181,7 @@ func (g *gateway) idle(ctx context.Context, n int) (mb float64, err error) {
 		}
 	}()
 	for range n {
-		p, err := g.client.Start(ctx, corral.Command{Args: []string{"sleep", "1000"}, Stdin: true, Elevated: true})
+		p, err := c.Start(ctx, corral.Command{Args: []string{"sleep", "1000"}, Stdin: true, Elevated: true})
 		if err != nil {
 			return 0, err
 		}

@@ -109,6 +109,7 @@ func entry(ctx context.Context, f files.FS, i files.Info) *pb.EntryInfo {
 	e := &pb.EntryInfo{
 		Name: path.Base(i.Path), Path: i.Path, Type: fileTypes[i.Type], Size: i.Size, Mode: uint32(i.Mode), Permissions: i.Permissions(),
 		Owner: accountName(i.UID), Group: accountName(i.GID), ModifiedTime: timestamppb.New(i.ModTime),
+		Metadata: metadataIn(i.Attributes),
 	}
 	if i.Type == files.TypeDir {
 		e.Size = dirSize
@@ -121,7 +122,7 @@ func entry(ctx context.Context, f files.FS, i files.Info) *pb.EntryInfo {
 		e.SymlinkTarget = &target
 		e.Permissions = "L" + e.Permissions[1:]          // as Go writes it
 		if led, err := f.Stat(ctx, target); err == nil { // else it leads nowhere
-			e.Type, e.Size, e.Mode = fileTypes[led.Type], led.Size, uint32(led.Mode)
+			e.Type, e.Size, e.Mode, e.Metadata = fileTypes[led.Type], led.Size, uint32(led.Mode), metadataIn(led.Attributes)
 		}
 	}
 	return e

@@ -132,6 +132,44 @@ type written struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
 	Type string `json:"type"`
+
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// Metadata of files are extended attributes with names of their own, which getfattr in the
+// sandbox shows: user.e2b.NAME.
+const (
+	metadataHeader    = "X-Metadata-"
+	metadataAttribute = "e2b."
+)
+
+// metadataOf is the metadata of a file that a client sends: of each name the first value.
+func metadataOf(h http.Header) (map[string]string, error) {
+	all := map[string]string{}
+	for header, values := range h {
+		name, ok := strings.CutPrefix(header, metadataHeader)
+		if !ok {
+			continue
+		}
+		for _, c := range []byte(name + values[0]) {
+			if c < ' ' || c > '~' {
+				return nil, corral.Errorf(corral.ErrInvalid, "use printable ASCII", "%s has another character", header)
+			}
+		}
+		all[metadataAttribute+strings.ToLower(name)] = values[0]
+	}
+	return all, nil
+}
+
+// metadataIn is the metadata among the attributes of a file.
+func metadataIn(attributes map[string]string) map[string]string {
+	all := map[string]string{}
+	for name, value := range attributes {
+		if name, ok := strings.CutPrefix(name, metadataAttribute); ok {
+			all[name] = value
+		}
+	}
+	return all
 }
 
 // maxParts bounds the files of one request.
@@ -143,10 +181,9 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	for name := range r.Header {
-		if strings.HasPrefix(name, "X-Metadata-") {
-			return corral.Errorf(errors.ErrUnsupported, "leave it out", "files of this gateway have no metadata (%s)", name)
-		}
+	attributes, err := metadataOf(r.Header)
+	if err != nil {
+		return err
 	}
 	f, err := s.files(c)
 	if err != nil {
@@ -167,9 +204,9 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 		if i, err := f.Stat(c, name); err == nil && i.Type == files.TypeDir {
 			return corral.Errorf(corral.ErrInvalid, "", "path is a directory: %s", name)
 		}
-		i, err := f.Write(c, name, from, files.WriteOptions{Parents: true, Volatile: true})
+		i, err := f.Write(c, name, from, files.WriteOptions{Parents: true, Volatile: true, Attributes: attributes})
 		if err == nil {
-			done = append(done, written{path.Base(i.Path), i.Path, "file"})
+			done = append(done, written{path.Base(i.Path), i.Path, "file", metadataIn(i.Attributes)})
 		}
 		return err
 	}

@@ -114,6 +114,8 @@ func (d *fdDir) readlink(name string) (string, error) {
 	return string(b[:n]), nil
 }
 
+func (d *fdDir) attributes(name string) map[string]string { return attributes(d.fd, name) }
+
 func (d *fdDir) open(name string, flag int, perm fs.FileMode) (*os.File, error) {
 	fd, err := again(func() (int, error) {
 		return unix.Openat(d.fd, name, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, uint32(perm))

@@ -93,6 +93,15 @@ func typeOf(m fs.FileMode) Type {
 
 func (d *rootDir) readlink(name string) (string, error) { return d.r.Readlink(d.path(name)) }
 
+func (d *rootDir) attributes(name string) map[string]string {
+	at, err := d.r.Open(d.at)
+	if err != nil {
+		return nil
+	}
+	defer at.Close()
+	return attributes(int(at.Fd()), name)
+}
+
 func (d *rootDir) open(name string, flag int, perm fs.FileMode) (*os.File, error) {
 	if flag&os.O_EXCL != 0 {
 		return d.r.OpenFile(d.path(name), flag, perm)

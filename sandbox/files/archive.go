@@ -20,6 +20,8 @@ type entry struct {
 	mode   Mode
 	size   int64
 	mtime  time.Time
+
+	attributes map[string]string // of a file
 }
 
 func badArchive(hint, format string, args ...any) error {
@@ -147,6 +149,7 @@ func (a *archive) check(h *tar.Header) (entry, error) {
 	switch h.Typeflag {
 	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
 		e.typ, e.size = TypeFile, h.Size
+		e.attributes = recorded(h)
 	case tar.TypeDir:
 		e.typ = TypeDir
 	case tar.TypeSymlink:
@@ -244,6 +247,12 @@ func (w *writer) add(e entry, content io.Reader) error {
 	switch e.typ {
 	case TypeFile:
 		h.Typeflag, h.Size = tar.TypeReg, e.size
+		for name, value := range e.attributes {
+			if h.PAXRecords == nil {
+				h.PAXRecords = map[string]string{}
+			}
+			h.PAXRecords[attributeRecord+name] = value
+		}
 	case TypeDir:
 		h.Typeflag, h.Name = tar.TypeDir, e.name+"/"
 		if w.fillable && e.mode&0o700 != 0o700 {
@@ -272,6 +281,26 @@ func (w *writer) add(e entry, content io.Reader) error {
 	}
 	_, err = io.CopyN(w.tw, zeros{}, h.Size-n)
 	return err
+}
+
+// attributeRecord is what GNU tar and libarchive begin the name of a record with that is
+// an extended attribute.
+const attributeRecord = "SCHILY.xattr." + attributeSpace
+
+// recorded are the attributes of an entry; nil if CheckAttributes refuses them.
+func recorded(h *tar.Header) (all map[string]string) {
+	for record, value := range h.PAXRecords {
+		if name, ok := strings.CutPrefix(record, attributeRecord); ok {
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[name] = value
+		}
+	}
+	if CheckAttributes(all) != nil {
+		return nil
+	}
+	return all
 }
 
 type zeros struct{}

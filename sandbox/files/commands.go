@@ -321,6 +321,9 @@ func (c Commands) Write(ctx context.Context, name string, r io.Reader, o WriteOp
 	if err != nil {
 		return Info{}, err
 	}
+	if len(o.Attributes) > 0 {
+		return Info{}, corral.Errorf(errors.ErrUnsupported, "leave them out, or write a file of a workspace that the gateway sees", "%s cannot have attributes: it is written by commands in the sandbox", show(name))
+	}
 	mode, fresh := "", ""
 	if o.Mode != 0 {
 		mode = o.Mode.String()

@@ -206,6 +206,9 @@ func (r reader) Read(p []byte) (int, error) {
 
 // Write implements FS.
 func (d Directory) Write(ctx context.Context, name string, r io.Reader, o WriteOptions) (info Info, err error) {
+	if err := CheckAttributes(o.Attributes); err != nil {
+		return Info{}, err
+	}
 	err = d.do(ctx, "write", name, true, func(t *tree, name, rel string) error {
 		if parent := path.Dir(rel); o.Parents && parent != "." {
 			if err := t.makeDirs(parent, 0o755); err != nil {
@@ -232,7 +235,7 @@ func (d Directory) Write(ctx context.Context, name string, r io.Reader, o WriteO
 		if mode == 0 {
 			mode = 0o644
 		}
-		if err := put(p.dir, p.base, reader{ctx, o.bounded(r)}, file{mode: mode, new: o.New, sync: !o.Volatile}); err != nil {
+		if err := put(p.dir, p.base, reader{ctx, o.bounded(r)}, file{mode: mode, new: o.New, sync: !o.Volatile, attributes: o.Attributes}); err != nil {
 			return err
 		}
 		info, err = t.info(name, p.dir, p.base)
@@ -277,6 +280,9 @@ type file struct {
 	mtime time.Time // zero: now
 	new   bool      // nothing is replaced
 	sync  bool
+
+	attributes map[string]string
+	lenient    bool // where files have no attributes, it gets none
 }
 
 // put makes a file of what r yields, all of it or none. What has the name is
@@ -297,6 +303,9 @@ func put(d dir, base string, r io.Reader, o file) (err error) {
 		}
 	}()
 	if _, err = io.Copy(f, r); err != nil {
+		return err
+	}
+	if err = setAttributes(f, o.attributes); err != nil && !(o.lenient && errors.Is(err, errors.ErrUnsupported)) {
 		return err
 	}
 	if err = d.settle(f, fs.FileMode(o.mode), o.mtime); err != nil {

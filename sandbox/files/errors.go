@@ -73,6 +73,8 @@ func fail(what, name string, err error) error {
 		return as(corral.ErrUnavailable, "remove something first: there is no space left")
 	case is(syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL, syscall.EFBIG, syscall.EISDIR, fs.ErrInvalid):
 		return as(corral.ErrInvalid, "")
+	case is(errors.ErrUnsupported):
+		return as(errors.ErrUnsupported, "the file system that it is on cannot do that")
 	case is(syscall.EAGAIN):
 		return as(corral.ErrUnavailable, "try again: directories were renamed meanwhile")
 	}

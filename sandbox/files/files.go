@@ -68,6 +68,11 @@ type Info struct {
 	GID     int       `json:"gid"`
 	ModTime time.Time `json:"modTime"`          // to the second
 	Target  string    `json:"target,omitempty"` // of a link
+
+	// Attributes are the extended attributes of users that a file has: what Linux calls
+	// user.NAME. They are told by Stat, List and Write, of files in a workspace that
+	// this machine sees, if they are UTF-8 and have at most MaxAttributes bytes.
+	Attributes map[string]string `json:"attributes,omitempty"`
 }
 
 func newInfo(name string) Info {
@@ -180,6 +185,10 @@ type WriteOptions struct {
 	// Volatile: the file need not be on the disk when the call returns. After a power
 	// cut it may be the old one, or have no content.
 	Volatile bool
+	// Attributes are the extended attributes of users that the file gets, without
+	// "user."; see Info. It loses those that it had. Where files have none, it is
+	// errors.ErrUnsupported.
+	Attributes map[string]string
 }
 
 // MkdirOptions say how a directory is made.

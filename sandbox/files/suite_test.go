@@ -5,6 +5,7 @@ package files_test
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/corral-exec/corral"
@@ -27,7 +28,7 @@ func TestSuite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, ex := testdir.New(t), newHost(t)
-			filestest.Run(t, filestest.Place{FS: open(dir, ex), Exec: ex, Root: dir, UID: os.Geteuid(), GID: os.Getegid()})
+			filestest.Run(t, filestest.Place{FS: open(dir, ex), Exec: ex, Root: dir, UID: os.Geteuid(), GID: os.Getegid(), Attributes: name != "commands" && runtime.GOOS == "linux"})
 		})
 	}
 }

@@ -92,7 +92,7 @@ func (u *unpacking) one(e entry) error {
 	defer p.Close()
 	switch e.typ {
 	case TypeFile:
-		return put(p.dir, p.base, u.archive, file{mode: e.mode, mtime: e.mtime})
+		return put(p.dir, p.base, u.archive, file{mode: e.mode, mtime: e.mtime, attributes: e.attributes, lenient: true})
 	case TypeLink:
 		if err := ignoreAbsent(p.remove(p.base, false)); err != nil {
 			return err
@@ -180,7 +180,7 @@ func (k *packing) add(d dir, base, name string, level int) error {
 			return err
 		}
 		defer f.Close()
-		e.size, e.mode, e.mtime = s.size, s.mode, s.mtime
+		e.size, e.mode, e.mtime, e.attributes = s.size, s.mode, s.mtime, d.attributes(base)
 		return k.writer.add(e, reader{k.ctx, f})
 	case TypeLink:
 		if e.target, err = d.readlink(base); err != nil {

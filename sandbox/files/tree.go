@@ -27,6 +27,7 @@ var errEscape = errors.New("a path that leads outside")
 type dir interface {
 	lstat(name string) (stat, error) // "." is the directory itself
 	readlink(name string) (string, error)
+	attributes(name string) map[string]string // extended ones, of a file
 	// open opens a file without waiting: a FIFO as well.
 	open(name string, flag int, perm fs.FileMode) (*os.File, error)
 	sub(name string) (dir, error)
@@ -258,8 +259,11 @@ func (t *tree) info(name string, d dir, base string) (Info, error) {
 			i.GID = t.shown.GID
 		}
 	}
-	if s.typ == TypeLink {
+	switch s.typ {
+	case TypeLink:
 		i.Target, err = d.readlink(base)
+	case TypeFile:
+		i.Attributes = d.attributes(base)
 	}
 	return i, err
 }

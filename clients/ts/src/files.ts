@@ -14,6 +14,8 @@ export interface FileInfo {
   modTime: string;
   /** Of a link. */
   target?: string;
+  /** Extended attributes of users, of a file in the workspace. */
+  attributes?: Record<string, string>;
   [more: string]: unknown;
 }
 

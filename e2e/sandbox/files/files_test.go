@@ -57,9 +57,9 @@ func TestFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, f := newFilesSandbox(t, cfg)
-			p := filestest.Place{FS: f, Exec: e, Root: "/workspace", UID: 1000, GID: 1000, NoFIFOs: cfg.Runtime == "runsc"}
+			p := filestest.Place{FS: f, Exec: e, Root: "/workspace", UID: 1000, GID: 1000, NoFIFOs: cfg.Runtime == "runsc", Attributes: true}
 			t.Run("workspace", func(t *testing.T) { filestest.Run(t, p) })
-			p.Root, p.NoFIFOs, p.NotDeep, p.UTF8Only = "/tmp/at", false, true, cfg.Driver == sandbox.DriverExec
+			p.Root, p.NoFIFOs, p.Attributes, p.NotDeep, p.UTF8Only = "/tmp/at", false, false, true, cfg.Driver == sandbox.DriverExec
 			t.Run("tmp", func(t *testing.T) { filestest.Run(t, p) })
 		})
 	}
