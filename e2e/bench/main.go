@@ -116,6 +116,15 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if r.Machine, err = describe(ctx, s.engine, o.image); err != nil {
 		return err
 	}
+	err = s.measure(ctx, o, &r) // what was measured before it failed is printed all the same
+	if o.json != "" {
+		err = errors.Join(err, r.write(o.json))
+	}
+	return errors.Join(err, r.table(out))
+}
+
+// measure fills the report.
+func (s *site) measure(ctx context.Context, o options, r *report) error {
 	wanted := func(name string) bool { return len(o.only) == 0 || slices.Contains(o.only, name) }
 	for _, x := range s.experiments(o) {
 		if !wanted(x.name) {
@@ -159,12 +168,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		}
 		r.addNodes(nodes, resident, inGo)
 	}
-	if o.json != "" {
-		if err := r.write(o.json); err != nil {
-			return err
-		}
-	}
-	return r.table(out)
+	return nil
 }
 
 func (r *report) write(file string) error {
