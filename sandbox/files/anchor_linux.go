@@ -159,6 +159,10 @@ func (d *fdDir) rename(name string, to dir, as string) error {
 	return unix.Renameat(d.fd, name, to.(*fdDir).fd, as)
 }
 
+func (d *fdDir) exchange(name, with string) error {
+	return unix.Renameat2(d.fd, name, d.fd, with, unix.RENAME_EXCHANGE)
+}
+
 func (d *fdDir) remove(name string, directory bool) error {
 	flags := 0
 	if directory {

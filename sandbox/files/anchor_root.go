@@ -160,6 +160,8 @@ func (d *rootDir) rename(name string, to dir, as string) error {
 	return d.r.Rename(d.path(name), to.(*rootDir).path(as))
 }
 
+func (d *rootDir) exchange(string, string) error { return errors.ErrUnsupported }
+
 func (d *rootDir) remove(name string, directory bool) error {
 	s, err := d.lstat(name)
 	if err == nil && directory && s.typ != TypeDir {

@@ -39,6 +39,7 @@ type dir interface {
 	// link gives the file name of the directory from another name here.
 	link(from dir, name, as string) error
 	rename(name string, to dir, as string) error
+	exchange(name, with string) error
 	remove(name string, directory bool) error
 	chmod(name string, perm fs.FileMode) error // of a directory
 	// settle gives a file that was opened for writing its mode and its time;

@@ -224,7 +224,12 @@ func replace(s *suite) {
 	if got := s.in(`cat f; [ -h link ] && stat -c %a f`); got != "through640\n" {
 		s.Errorf("%q", got)
 	}
-	s.write("dangling", "made", files.WriteOptions{})
+	s.write("f", "soon", files.WriteOptions{Volatile: true})
+	if got := s.in(`stat -c %a f; cat f; cat other`); got != "640\nsoonold\n" {
+		s.Errorf("%q: the mode is to stay, and the old file", got)
+	}
+	s.write("link", "through", files.WriteOptions{Volatile: true})
+	s.write("dangling", "made", files.WriteOptions{Volatile: true})
 	if got := s.in(`cat nowhere`); got != "made" {
 		s.Errorf("%q", got)
 	}
@@ -232,8 +237,10 @@ func replace(s *suite) {
 	s.is(err, corral.ErrConflict, s.path("f"))
 	s.is(err, fs.ErrExist, "")
 	s.write("fresh", "x", files.WriteOptions{New: true})
-	_, err = s.FS.Write(s.Context(), s.path("d"), strings.NewReader("x"), files.WriteOptions{})
-	s.is(err, corral.ErrInvalid, s.path("d"))
+	for _, volatile := range []bool{false, true} {
+		_, err = s.FS.Write(s.Context(), s.path("d"), strings.NewReader("x"), files.WriteOptions{Volatile: volatile})
+		s.is(err, corral.ErrInvalid, s.path("d"))
+	}
 	if got := s.in("ls -A d; cat f; ls -A"); got != "throughd\ndangling\nf\nfresh\nlink\nnowhere\nother\n" {
 		s.Errorf("there is %q", got)
 	}
