@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
@@ -28,7 +29,7 @@ func Pause(ctx context.Context, e engine.Engine, stateDir, name string) error {
 	if err := atomicfile.Write(mark, nil, atomicfile.Options{}); err != nil {
 		return fmt.Errorf("cannot note that the sandbox %s is paused: %w", name, err)
 	}
-	if err = s.eachBox(ctx, e, engine.PauseEngine.Pause); err != nil {
+	if err = s.eachBox(ctx, e, freeze); err != nil {
 		rerr := s.eachBox(context.WithoutCancel(ctx), e, engine.PauseEngine.Resume)
 		if errors.Is(rerr, corral.ErrNotFound) || errors.Is(rerr, errors.ErrUnsupported) { // nothing was frozen
 			rerr = nil
@@ -39,6 +40,24 @@ func Pause(ctx context.Context, e engine.Engine, stateDir, name string) error {
 		err = errors.Join(err, rerr)
 	}
 	return err
+}
+
+// freezeLimit is for how long it is tried to freeze a container: on a busy machine runc may
+// give up on it.
+const freezeLimit = 3 * time.Second
+
+func freeze(e engine.PauseEngine, ctx context.Context, id string) error {
+	for end := time.Now().Add(freezeLimit); ; {
+		err := e.Pause(ctx, id)
+		if !errors.Is(err, corral.ErrUnavailable) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // Resume has what runs in a sandbox go on; one that is not paused goes on as well.

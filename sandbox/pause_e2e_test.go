@@ -22,6 +22,23 @@ import (
 func TestPause(t *testing.T)           { testPause(t, enginetest.New(t)) }
 func TestPauseContainerd(t *testing.T) { testPause(t, enginetest.Containerd(t)) }
 
+// stubborn is an engine that cannot freeze a container so many times.
+type stubborn struct {
+	engine.Engine
+	fails int
+}
+
+func (s *stubborn) Pause(ctx context.Context, id string) error {
+	if s.fails--; s.fails >= 0 {
+		return corral.Errorf(corral.ErrUnavailable, "", "unable to freeze")
+	}
+	return s.Engine.(engine.PauseEngine).Pause(ctx, id)
+}
+
+func (s *stubborn) Resume(ctx context.Context, id string) error {
+	return s.Engine.(engine.PauseEngine).Resume(ctx, id)
+}
+
 // What runs in a sandbox makes no progress while it is paused, also in another life of the
 // program, and goes on when it is resumed or gets a command.
 func testPause(t *testing.T, eng engine.Engine) {
@@ -85,6 +102,15 @@ func testPause(t *testing.T, eng engine.Engine) {
 		ok(sandbox.Resume(t.Context(), eng, state, "box"))
 	}
 	progress(p, true)
+
+	// An engine that gives up is asked again, but not for ever.
+	if err := sandbox.Pause(t.Context(), &stubborn{eng, 1 << 20}, state, "box"); !errors.Is(err, corral.ErrUnavailable) {
+		t.Errorf("an engine that cannot freeze: %v", err)
+	}
+	progress(p, true)
+	ok(sandbox.Pause(t.Context(), &stubborn{eng, 2}, state, "box"))
+	progress(p, false)
+	ok(sandbox.Resume(t.Context(), eng, state, "box"))
 
 	// A command resumes it, in another life.
 	ok(sandbox.Pause(t.Context(), eng, state, "box"))
