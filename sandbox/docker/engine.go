@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -395,7 +396,7 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
-	c, err := e.c.ContainerInspect(ctx, id)
+	c, err := e.inspect(ctx, id)
 	if errdefs.IsNotFound(err) {
 		return engine.Container{}, fmt.Errorf("%w: %s", engine.ErrNoContainer, id)
 	}
@@ -408,6 +409,22 @@ func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, erro
 		out.Error = c.State.Error
 	}
 	return out, nil
+}
+
+// inspect describes a container. While the process of one ends, Podman fails to read its
+// cgroup, which is over a moment later.
+func (e *Engine) inspect(ctx context.Context, id string) (container.InspectResponse, error) {
+	for tries := 50; ; tries-- {
+		c, err := e.c.ContainerInspect(ctx, id)
+		if err == nil || tries == 0 || !strings.Contains(err.Error(), syscall.ESRCH.Error()) {
+			return c, err
+		}
+		select {
+		case <-ctx.Done():
+			return c, err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // List implements engine.Engine.

@@ -96,7 +96,7 @@ func checkText(cmd engine.ExecSpec) error {
 func (e *Engine) exactEnv(ctx context.Context, id string, cmd engine.ExecSpec) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
-	c, err := e.c.ContainerInspect(ctx, id)
+	c, err := e.inspect(ctx, id)
 	if err != nil {
 		return nil, e.execError(ctx, id, err)
 	}

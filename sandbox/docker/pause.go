@@ -28,7 +28,7 @@ func (e *Engine) freeze(ctx context.Context, id string, wanted bool, what string
 	if err == nil {
 		return nil
 	}
-	c, ierr := e.c.ContainerInspect(ctx, id)
+	c, ierr := e.inspect(ctx, id)
 	switch {
 	case errdefs.IsNotFound(ierr), ierr == nil && c.State != nil && !c.State.Running:
 		return fmt.Errorf("%w: %s", engine.ErrNoContainer, id)

@@ -43,7 +43,7 @@ func (e *Engine) end(ctx context.Context, id string) error {
 		return ctx.Err() // it does not run, or is gone; else its removal says what is wrong
 	}
 	for {
-		c, err := e.c.ContainerInspect(ctx, id)
+		c, err := e.inspect(ctx, id)
 		if err != nil || c.State == nil || !c.State.Running {
 			return ctx.Err() // as above
 		}

@@ -69,3 +69,30 @@ func TestRemoveWhatDoesNotRun(t *testing.T) {
 		server.Close()
 	}
 }
+
+// Podman fails to describe a container whose process is about to be gone.
+func TestInspectWhileItEnds(t *testing.T) {
+	looks := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.41")
+		if !strings.HasSuffix(r.URL.Path, "/json") {
+			return
+		}
+		if looks++; looks < 3 {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusInternalServerError)
+			fmt.Fprint(w, `{"message":"read /proc/4975/cgroup: no such process"}`)
+			return
+		}
+		fmt.Fprint(w, `{"Id":"box","State":{"Running":false,"ExitCode":3},"Config":{}}`)
+	}))
+	defer server.Close()
+	e, err := New(Options{Host: "tcp://" + server.Listener.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if c, err := e.Inspect(t.Context(), "box"); err != nil || c.Exit != 3 || c.Running {
+		t.Errorf("%+v, %v, after %d looks", c, err, looks)
+	}
+}

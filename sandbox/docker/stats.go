@@ -24,7 +24,7 @@ const maxStats = 1 << 20
 func (e *Engine) Stats(ctx context.Context, id string) (engine.Stats, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
-	c, err := e.c.ContainerInspect(ctx, id)
+	c, err := e.inspect(ctx, id)
 	if errdefs.IsNotFound(err) {
 		return engine.Stats{}, fmt.Errorf("%w: %s", engine.ErrNoContainer, id)
 	}
