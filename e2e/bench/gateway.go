@@ -59,7 +59,7 @@ func (s *site) addGateway(ctx context.Context, program string) error {
 	}
 	s.closers = append(s.closers, g)
 	var err error
-	if g.client, err = client.New(client.Options{Socket: filepath.Join(g.state, "gateway.sock"), Retry: -1}); err != nil {
+	if g.client, err = g.clientOf(""); err != nil {
 		return err
 	}
 	for end := time.Now().Add(readyLimit); ; time.Sleep(20 * time.Millisecond) {
@@ -78,6 +78,11 @@ func (s *site) addGateway(ctx context.Context, program string) error {
 }
 
 const readyLimit = 20 * time.Second
+
+// clientOf is a client of the gateway for an agent; empty: the default one.
+func (g *gateway) clientOf(agent string) (*client.Client, error) {
+	return client.New(client.Options{Socket: filepath.Join(g.state, "gateway.sock"), Agent: agent, Retry: -1})
+}
 
 // exec runs a job by POST /v1/exec.
 func (g *gateway) exec(ctx context.Context, j job) (time.Duration, error) {
@@ -166,7 +171,7 @@ func (g *gateway) span(ctx context.Context, p corral.Process, size int64) (time.
 // idle is what sessions cost a gateway that does nothing, in MB. They are of an agent of
 // their own: one can have no more than 1000.
 func (g *gateway) idle(ctx context.Context, n int) (mb float64, err error) {
-	c, err := client.New(client.Options{Socket: filepath.Join(g.state, "gateway.sock"), Agent: "idle", Retry: -1})
+	c, err := g.clientOf("idle")
 	if err != nil {
 		return 0, err
 	}

@@ -297,10 +297,7 @@ func recorded(h *tar.Header) (all map[string]string) {
 			all[name] = value
 		}
 	}
-	if CheckAttributes(all) != nil {
-		return nil
-	}
-	return all
+	return usable(all)
 }
 
 type zeros struct{}

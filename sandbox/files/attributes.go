@@ -17,6 +17,14 @@ const attributeSpace = "user."
 // maxAttribute is the length of a name, as Linux bounds it.
 const maxAttribute = 255 - len(attributeSpace)
 
+// usable is all, or nil if CheckAttributes refuses it.
+func usable(all map[string]string) map[string]string {
+	if CheckAttributes(all) != nil {
+		return nil
+	}
+	return all
+}
+
 // CheckAttributes refuses what Linux would, and what JSON or an archive cannot have.
 func CheckAttributes(all map[string]string) error {
 	size := 0

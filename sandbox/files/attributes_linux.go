@@ -23,8 +23,8 @@ func setAttributes(f *os.File, all map[string]string) error {
 func attributes(dir int, name string) (all map[string]string) {
 	// No call takes a directory and a name. The directory's link is followed, the name's is not.
 	at := fmt.Sprintf("/proc/self/fd/%d/%s", dir, name)
-	names := make([]byte, MaxAttributes)
-	n, err := unix.Llistxattr(at, names)
+	var names, value [MaxAttributes]byte
+	n, err := unix.Llistxattr(at, names[:])
 	if err != nil {
 		return nil
 	}
@@ -33,8 +33,7 @@ func attributes(dir int, name string) (all map[string]string) {
 		if !ok {
 			continue
 		}
-		value := make([]byte, MaxAttributes)
-		n, err := unix.Lgetxattr(at, full, value)
+		n, err := unix.Lgetxattr(at, full, value[:])
 		if err != nil {
 			return nil
 		}
@@ -43,8 +42,5 @@ func attributes(dir int, name string) (all map[string]string) {
 		}
 		all[name] = string(value[:n])
 	}
-	if CheckAttributes(all) != nil {
-		return nil
-	}
-	return all
+	return usable(all)
 }
