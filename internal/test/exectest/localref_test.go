@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,10 +65,11 @@ func newWorld(t testing.TB, workspace string) *world {
 // end kills what runs or holds an output and waits for everything that looked after it.
 func (w *world) end() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	close(w.over)
 	w.sound.Store(true)
-	for _, p := range w.all {
+	all := slices.Clone(w.all)
+	w.mu.Unlock() // what is waited for may need it: a time-out that is over just now
+	for _, p := range all {
 		if !p.ended() || !p.drained.Load() {
 			_ = p.signalTree(syscall.SIGKILL) // gone meanwhile: fine
 		}
