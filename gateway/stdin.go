@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/internal/readahead"
 	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/session"
 )
@@ -95,9 +96,6 @@ func (in *inputs) cancel(key string) bool {
 
 func writeKey(s *session.Session, name string) string { return s.ID() + "/" + name }
 
-// inputPiece is how much of a body is held in memory.
-const inputPiece = 64 << 10
-
 // writeStdin hands a body to the command as it arrives, as fast as the command
 // takes it. A body of a known length is one write, which no other is mixed
 // with; one of unknown length (a pipe) is one write for each piece.
@@ -135,7 +133,8 @@ func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request) error {
 		}
 		defer forget()
 	}
-	in := &input{session: found, inputs: &s.inputs, body: r.Body, rc: http.NewResponseController(w), whole: r.ContentLength >= 0, closing: eof}
+	in := &input{session: found, inputs: &s.inputs, rc: http.NewResponseController(w), whole: r.ContentLength >= 0, closing: eof}
+	in.body = readahead.New(func(buf []byte) (int, error) { return in.fill(r.Body, buf) })
 	n, err := in.copy(ctx)
 	s.metrics.stdinBytes.Add(float64(n))
 	if err == nil && eof {
@@ -167,11 +166,10 @@ func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request) error {
 type input struct {
 	session *session.Session
 	inputs  *inputs
-	body    io.Reader
+	body    *readahead.Reader
 	rc      *http.ResponseController
 	whole   bool // one write
 	closing bool // afterwards
-	read    bool // to the end
 }
 
 // copy returns how much the command's side has taken.
@@ -183,19 +181,17 @@ func (in *input) copy(ctx context.Context) (total int64, err error) {
 		}
 		defer leave()
 	}
-	buf := make([]byte, inputPiece)
 	for first := true; ; first = false {
-		n, err := in.fill(buf)
+		data, err := in.body.Next()
 		// A body without bytes tells whether there could be any.
-		if n > 0 || first && !in.closing && errors.Is(err, io.EOF) {
-			m, werr := in.write(ctx, buf[:n])
-			total += int64(m)
+		if len(data) > 0 || first && !in.closing && errors.Is(err, io.EOF) {
+			n, werr := in.write(ctx, data)
+			total += int64(n)
 			if werr != nil {
 				return total, werr
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			in.read = true
 			return total, nil
 		}
 		if err != nil {
@@ -205,13 +201,13 @@ func (in *input) copy(ctx context.Context) (total int64, err error) {
 }
 
 // fill reads what has arrived.
-func (in *input) fill(buf []byte) (int, error) {
+func (in *input) fill(body io.Reader, buf []byte) (int, error) {
 	if in.whole { // else it may be a person who types
-		if err := in.rc.SetReadDeadline(time.Now().Add(StallLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := in.readUntil(time.Now().Add(StallLimit)); err != nil {
 			return 0, err
 		}
 	}
-	return in.body.Read(buf)
+	return body.Read(buf)
 }
 
 func (in *input) write(ctx context.Context, p []byte) (int, error) {
@@ -228,18 +224,25 @@ func (in *input) write(ctx context.Context, p []byte) (int, error) {
 // drain reads what the client goes on to send although it is not wanted: many
 // clients do not look at an answer before they have sent everything. It does not
 // wait for a body without an end in sight.
-func (in *input) drain() error {
-	if !in.read && in.whole {
-		buf := make([]byte, inputPiece)
-		for {
-			if _, err := in.fill(buf); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return corral.Errorf(corral.ErrInvalid, "", "the body could not be read: %w", err)
-			}
-		}
+func (in *input) drain() (err error) {
+	for in.whole && err == nil {
+		_, err = in.body.Next()
 	}
-	if err := in.rc.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if errors.Is(err, io.EOF) {
+		err = nil
+	} else if err != nil {
+		err = corral.Errorf(corral.ErrInvalid, "", "the body could not be read: %w", err)
+	}
+	if in.body.Stop() {
+		err = errors.Join(err, in.readUntil(time.Unix(1, 0))) // at once
+	}
+	in.body.Wait()
+	return errors.Join(err, in.readUntil(time.Time{}))
+}
+
+// readUntil bounds the reads of the body, if the connection can.
+func (in *input) readUntil(t time.Time) error {
+	if err := in.rc.SetReadDeadline(t); !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	return nil

@@ -5,19 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/readahead"
 )
 
 // feeder copies a reader to a process's standard input.
 type feeder struct {
-	tty bool // the input is a terminal's
-
-	mu      sync.Mutex
-	over    bool // no Read may begin
-	reading bool // a Read is under way, and cannot be ended
+	p   corral.Process
+	tty bool              // the input is a terminal's
+	src *readahead.Reader // nil: there is no input
 
 	done chan struct{}
 }
@@ -25,45 +23,43 @@ type feeder struct {
 // feed begins to copy src to p. It passes a failure that leaves the input incomplete to
 // fail: a command must not take half an input for the whole.
 func feed(ctx context.Context, p corral.Process, tty bool, src io.Reader, fail func(error)) *feeder {
-	f := &feeder{tty: tty, done: make(chan struct{})}
+	f := &feeder{p: p, tty: tty, done: make(chan struct{})}
+	if src != nil {
+		f.src = readahead.New(src.Read)
+	}
 	go func() {
 		defer close(f.done)
-		if err := f.copy(ctx, p, src); err != nil && ctx.Err() == nil {
+		if err := f.copy(ctx); err != nil && ctx.Err() == nil {
 			fail(err)
 		}
 	}()
 	return f
 }
 
-func (f *feeder) copy(ctx context.Context, p corral.Process, src io.Reader) error {
-	var buf []byte
-	if src != nil {
-		buf = make([]byte, 32<<10)
-	}
-	for src != nil {
-		n, over, rerr := f.read(src, buf)
-		if over {
-			return nil
-		}
-		if n > 0 {
-			if _, err := p.Write(ctx, buf[:n]); closedInput(err) {
-				return nil // as with a closed pipe: the command does not want the rest
-			} else if err != nil {
-				return fmt.Errorf("cannot pass standard input to the command: %w", err)
-			}
-		}
-		if errors.Is(rerr, io.EOF) {
+func (f *feeder) copy(ctx context.Context) error {
+	for f.src != nil {
+		data, err := f.src.Next()
+		if errors.Is(err, io.EOF) {
 			break
 		}
-		if rerr != nil {
-			return fmt.Errorf("cannot read standard input: %w", rerr)
+		if err != nil {
+			return fmt.Errorf("cannot read standard input: %w", err)
+		}
+		if len(data) == 0 { // stopped
+			return nil
+		}
+		if _, err := f.p.Write(ctx, data); closedInput(err) {
+			f.src.Stop()
+			return nil // as with a closed pipe: the command does not want the rest
+		} else if err != nil {
+			return fmt.Errorf("cannot pass standard input to the command: %w", err)
 		}
 	}
-	if err := p.CloseStdin(ctx); err != nil && !closedInput(err) {
+	if err := f.p.CloseStdin(ctx); err != nil && !closedInput(err) {
 		return fmt.Errorf("cannot close the command's standard input: %w", err)
 	}
 	if f.tty {
-		endAgain(ctx, p)
+		endAgain(ctx, f.p)
 	}
 	return nil
 }
@@ -105,31 +101,11 @@ func closedInput(err error) bool {
 	return errors.Is(err, corral.ErrStdinClosed) || errors.Is(err, corral.ErrEnded)
 }
 
-func (f *feeder) read(src io.Reader, buf []byte) (n int, over bool, err error) {
-	if !f.setReading(true) {
-		return 0, true, nil
-	}
-	n, err = src.Read(buf)
-	return n, !f.setReading(false), err
-}
-
-// setReading records whether a Read is under way, and reports whether the feeder may go
-// on.
-func (f *feeder) setReading(reading bool) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.reading = reading && !f.over
-	return !f.over
-}
-
-// end waits for the feeder, unless it is in a Read, which may never return. The context
-// of feed must have ended.
+// end waits for the feeder, except for a read, which may never return. The context of
+// feed must have ended.
 func (f *feeder) end() {
-	f.mu.Lock()
-	f.over = true
-	reading := f.reading
-	f.mu.Unlock()
-	if !reading {
-		<-f.done
+	if f.src != nil && !f.src.Stop() {
+		f.src.Wait()
 	}
+	<-f.done
 }

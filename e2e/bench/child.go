@@ -263,9 +263,9 @@ func printBytes(w io.Writer, n int64) error {
 		return err
 	}
 	stream := cipher.NewCTR(b, make([]byte, aes.BlockSize))
-	zeros, buf := make([]byte, feedSize), make([]byte, feedSize)
+	zeros, buf := make([]byte, pieceSize), make([]byte, pieceSize)
 	for n > 0 {
-		k := min(n, feedSize)
+		k := min(n, pieceSize)
 		stream.XORKeyStream(buf[:k], zeros[:k])
 		if _, err := w.Write(buf[:k]); err != nil {
 			return err

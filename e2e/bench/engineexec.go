@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -41,7 +42,7 @@ func (e engineExec) run(ctx context.Context, j job) (time.Duration, error) {
 	defer stop()
 	fed := make(chan error, 1)
 	go func() {
-		err := feed(conn.Conn, j.input)
+		_, err := io.Copy(conn.Conn, &text{j.input})
 		if j.input > 0 {
 			err = errors.Join(err, conn.CloseWrite())
 		}

@@ -141,7 +141,7 @@ func (g *gateway) watched(n int) func(ctx context.Context, j job) (time.Duration
 
 // follow reads a log to its end, and returns how far that is.
 func follow(ctx context.Context, log corral.Log) (off int64) {
-	buf := make([]byte, feedSize)
+	buf := make([]byte, pieceSize)
 	for {
 		c, err := log.Read(ctx, off, buf)
 		if err != nil {

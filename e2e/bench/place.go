@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/readahead"
 )
 
 // A job is a command to run, and how much goes in and out.
@@ -51,12 +52,9 @@ type place struct {
 	run func(ctx context.Context, j job) (time.Duration, error)
 }
 
-// feedSize is the size of writes to standard input, and of reads of a local
-// pipe.
-const feedSize = 64 << 10
-
-// input is what jobs read: text, as most input is.
-var input = bytes.Repeat([]byte("Plain text of 32 bytes a line.\r\n"), feedSize/32)
+// pieceSize bounds a read of a log, of a local pipe and of what is written to standard
+// input.
+const pieceSize = 64 << 10
 
 // local runs jobs by os/exec: what everything is compared to.
 type local struct {
@@ -77,8 +75,11 @@ func (l local) run(ctx context.Context, j job) (time.Duration, error) {
 	if j.output > 0 {
 		cmd.Stdout = &count
 	}
+	if j.input > 0 {
+		cmd.Stdin = &text{j.input}
+	}
 	start := time.Now()
-	err := l.runWithInput(cmd, j.input)
+	err := cmd.Run()
 	took := time.Since(start)
 	if err != nil {
 		return 0, fmt.Errorf("%v: %w: %s", j, err, stderr.Bytes())
@@ -86,37 +87,37 @@ func (l local) run(ctx context.Context, j job) (time.Duration, error) {
 	return took, checkOutput(j, count.n.Load()+int64(stdout.Len()))
 }
 
-func (l local) runWithInput(cmd *exec.Cmd, input int64) error {
-	if input == 0 {
-		return cmd.Run()
+// text reads as so many bytes of text, which most input is.
+type text struct{ left int64 }
+
+var lines = bytes.Repeat([]byte("Plain text of 32 bytes a line.\r\n"), pieceSize/32)
+
+func (t *text) Read(b []byte) (int, error) {
+	if t.left == 0 {
+		return 0, io.EOF
 	}
-	w, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	ferr := feed(w, input)
-	if ferr == nil {
-		ferr = w.Close()
-	}
-	if err := cmd.Wait(); err != nil {
-		return err
-	}
-	return ferr
+	n := copy(b, lines[:min(t.left, pieceSize)])
+	t.left -= int64(n)
+	return n, nil
 }
 
-// feed writes n bytes.
-func feed(w io.Writer, n int64) error {
-	for n > 0 {
-		k, err := w.Write(input[:min(n, feedSize)])
+// feed writes n bytes as runner.Run and the gateway do.
+func feed(ctx context.Context, p corral.Process, n int64) error {
+	r := readahead.New((&text{n}).Read)
+	defer r.Wait()
+	defer r.Stop()
+	for {
+		data, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			_, err = p.Write(ctx, data)
+		}
 		if err != nil {
 			return fmt.Errorf("cannot write standard input: %w", err)
 		}
-		n -= int64(k)
 	}
-	return nil
 }
 
 func checkOutput(j job, got int64) error {
@@ -126,7 +127,7 @@ func checkOutput(j job, got int64) error {
 	return nil
 }
 
-// counter takes output and throws it away, feedSize at a time.
+// counter takes output and throws it away, pieceSize at a time.
 type counter struct{ n atomic.Int64 }
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -136,7 +137,7 @@ func (c *counter) Write(p []byte) (int, error) {
 
 // ReadFrom is what os/exec copies with.
 func (c *counter) ReadFrom(r io.Reader) (int64, error) {
-	buf := make([]byte, feedSize)
+	buf := make([]byte, pieceSize)
 	total := int64(0)
 	for {
 		n, err := r.Read(buf)
@@ -191,7 +192,7 @@ func (o ours) run(ctx context.Context, j job) (took time.Duration, err error) {
 
 func finish(ctx context.Context, p corral.Process, j job) (corral.Exit, error) {
 	if j.input > 0 {
-		if err := feed(stdin{ctx, p}, j.input); err != nil {
+		if err := feed(ctx, p, j.input); err != nil {
 			return corral.Exit{}, err
 		}
 		if err := p.CloseStdin(ctx); err != nil {
@@ -212,7 +213,7 @@ func finish(ctx context.Context, p corral.Process, j job) (corral.Exit, error) {
 
 // copyLog reads a log to its end.
 func copyLog(ctx context.Context, w io.Writer, log corral.Log) error {
-	buf := make([]byte, feedSize)
+	buf := make([]byte, pieceSize)
 	for off := int64(0); ; {
 		c, err := log.Read(ctx, off, buf)
 		if errors.Is(err, io.EOF) {
@@ -249,10 +250,3 @@ func discard(p corral.Process) error {
 }
 
 const discardLimit = 10 * time.Second
-
-type stdin struct {
-	ctx context.Context
-	p   corral.Process
-}
-
-func (s stdin) Write(b []byte) (int, error) { return s.p.Write(s.ctx, b) }

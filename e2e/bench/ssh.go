@@ -191,7 +191,7 @@ func (s *openSSH) run(ctx context.Context, j job) (time.Duration, error) {
 		return 0, err
 	}
 	sum := sha256.New()
-	n, err := io.CopyBuffer(sum, struct{ io.Reader }{out}, make([]byte, feedSize))
+	n, err := io.CopyBuffer(sum, struct{ io.Reader }{out}, make([]byte, pieceSize))
 	err = errors.Join(err, c.Wait())
 	took := time.Since(start)
 	if err != nil {
