@@ -3,11 +3,11 @@
 //	go test -json ./... | go run ./internal/test/testreport [-conformance FILE]
 //
 // It prints a line for each package as it ends and the output of what failed,
-// then the lines that the conformance suite wrote to FILE, what the tests that
-// failed said themselves once more, and last one line with the totals. It fails
-// if a test failed or was skipped, if a package did not build, if nothing ran at
-// all, or if FILE was asked for and is empty: a test that silently does not run
-// protects nobody.
+// then the lines that the conformance suite wrote to FILE, which tests took 10
+// seconds or longer, what the tests that failed said themselves once more, and last
+// one line with the totals. It fails if a test failed or was skipped, if a package
+// did not build, if nothing ran at all, or if FILE was asked for and is empty: a test
+// that silently does not run protects nobody.
 //
 // It does not run tests, and go test's own exit status still counts (set -o
 // pipefail).

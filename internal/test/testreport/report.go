@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,6 +34,14 @@ type report struct {
 	passed, failed, skipped int
 	broken                  bool     // something is wrong that is no test
 	why                     []string // of what failed, for the end
+	took                    []took
+}
+
+// took is how long a test ran, in seconds, with its subtests and without the time in
+// which it waited for its turn.
+type took struct {
+	test    string
+	seconds float64
 }
 
 type pkg struct {
@@ -92,6 +101,9 @@ func (r *report) event(e event) {
 	if e.Test == "" {
 		r.packageEvent(p, e)
 		return
+	}
+	if e.Elapsed >= long && !strings.Contains(e.Test, "/") {
+		r.took = append(r.took, took{e.Package + " " + e.Test, e.Elapsed})
 	}
 	switch e.Action {
 	case "run":
@@ -177,6 +189,7 @@ func (r *report) close() (ok bool, err error) {
 		r.printf("FAIL %s did not end\n", name)
 		r.broken = true
 	}
+	r.longest()
 	for _, line := range r.why {
 		r.printf("%s\n", line)
 	}
@@ -190,4 +203,16 @@ func (r *report) close() (ok bool, err error) {
 	}
 	r.printf("\n")
 	return ok, r.writeErr
+}
+
+// A test is long that takes so many seconds, and worth a look by who wants all of them to
+// take less time.
+const long = 10
+
+// longest prints the long tests. Side by side, they take less time than their sum.
+func (r *report) longest() {
+	slices.SortFunc(r.took, func(a, b took) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, t := range r.took {
+		r.printf("long %5.0f s  %s\n", t.seconds, t.test)
+	}
 }

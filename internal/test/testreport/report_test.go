@@ -133,3 +133,21 @@ func report1(t *testing.T, body, conformance string) (string, bool) {
 	}
 	return out.String(), ok
 }
+
+func TestLongTests(t *testing.T) {
+	var out strings.Builder
+	r := newReport(&out)
+	for _, e := range []event{
+		{Test: "TestLong/part", Elapsed: 70},
+		{Test: "TestLong", Elapsed: 71.2},
+		{Test: "TestShort", Elapsed: 9.9},
+		{Test: "TestLonger", Elapsed: 400},
+	} {
+		e.Action, e.Package = "pass", "a"
+		r.event(e)
+	}
+	r.longest()
+	if want := "long   400 s  a TestLonger\nlong    71 s  a TestLong\n"; out.String() != want {
+		t.Errorf("got:\n%swant:\n%s", &out, want)
+	}
+}
