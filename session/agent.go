@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/runner"
 )
 
@@ -136,8 +137,11 @@ func WithBegun(ctx context.Context, told func(*Session)) context.Context {
 func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, err error) {
 	cmd := o.Command
 	start := begun{
-		Agent: a.name, Text: shortened(text(cmd)), For: cmd.Description, TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Merged: cmd.MergeStderr || cmd.TTY != nil,
-		Grace: cmd.Grace, At: time.Now().UTC(), Background: o.Background, Notify: o.NotifyOnExit, Keep: o.Keep,
+		Origin: origin.Origin{
+			Agent: a.name, Command: shortened(text(cmd)), TTY: cmd.TTY != nil, Stdin: cmd.Stdin,
+			Merged: cmd.MergeStderr || cmd.TTY != nil, Grace: cmd.Grace,
+		},
+		For: cmd.Description, At: time.Now().UTC(), Background: o.Background, Notify: o.NotifyOnExit, Keep: o.Keep,
 		Key: keyFrom(ctx).Name, Approval: cmd.Approval, Notice: o.RunningNotice,
 	}
 	if cmd.ID == "" {
@@ -204,7 +208,7 @@ func digest(cmd corral.Command) string {
 // other describes the command of old, which already has the ID of s. It reveals nothing
 // about commands of other agents.
 func (a Agent) other(old, s *Session, cmd corral.Command) string {
-	if old.start.Agent != a.name || old.start.Text != s.start.Text || len(text(cmd)) > MaxText { // the middle of a long command was not kept
+	if old.start.Agent != a.name || old.start.Command != s.start.Command || len(text(cmd)) > MaxText { // the middle of a long command was not kept
 		return "another command"
 	}
 	switch dir := old.Info().Dir; {

@@ -40,10 +40,8 @@ func (a Agent) Find(ctx context.Context, id string) (*Session, error) {
 // addProcess adds a session for a process, or returns the session that has its ID.
 func (a Agent) addProcess(p corral.Process, o origin.Origin, foreign bool) (*Session, error) {
 	info := p.Info()
-	s := newSession(a.m, info.ID, begun{
-		Agent: a.name, Text: shortened(o.Command), TTY: o.TTY, Stdin: o.Stdin, Merged: o.Merged || o.TTY, Grace: o.Grace,
-		At: info.StartedAt, Background: true, Keep: true, Foreign: foreign,
-	})
+	o.Agent, o.Command, o.Merged = a.name, shortened(o.Command), o.Merged || o.TTY
+	s := newSession(a.m, info.ID, begun{Origin: o, At: info.StartedAt, Background: true, Keep: true, Foreign: foreign})
 	if old, err := a.m.add(context.Background(), s); err != nil || old != nil {
 		return old, err
 	}

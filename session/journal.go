@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/state/filelock"
 	"github.com/corral-exec/corral/internal/state/journal"
 )
@@ -46,15 +47,10 @@ type line struct {
 
 // begun is the table's record of a command. It leaves out the environment.
 type begun struct {
-	Agent  string        `json:"agent"`
-	Text   string        `json:"command"`
-	For    string        `json:"description,omitempty"`
-	Digest string        `json:"digest,omitempty"` // of the command, if its caller chose the ID
-	TTY    bool          `json:"tty,omitempty"`
-	Stdin  bool          `json:"stdin,omitempty"`
-	Merged bool          `json:"merged,omitempty"` // the log has one stream
-	Grace  time.Duration `json:"grace,omitempty"`
-	At     time.Time     `json:"at"`
+	origin.Origin
+	For    string    `json:"description,omitempty"`
+	Digest string    `json:"digest,omitempty"` // of the command, if its caller chose the ID
+	At     time.Time `json:"at"`
 
 	Background bool `json:"background,omitempty"`
 	Notify     bool `json:"notify,omitempty"`

@@ -6,35 +6,36 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 // What the command is that has an ID already. Of other agents nothing is said.
 func TestOther(t *testing.T) {
 	long := strings.Repeat("x", MaxText)
 	for _, tt := range []struct {
-		old  begun
+		old  origin.Origin
 		dir  string // of the old one
 		cmd  corral.Command
 		want string
 	}{
-		{begun{Agent: "main", Text: "ls"}, "/a", corral.Command{Shell: "ls"}, "the same command with another environment"},
-		{begun{Agent: "other", Text: "ls"}, "/a", corral.Command{Shell: "ls"}, "another command"},
-		{begun{Agent: "main", Text: "cat"}, "/a", corral.Command{Shell: "ls"}, "another command"},
-		{begun{Agent: "main", Text: long}, "/a", corral.Command{Shell: long}, "the same command with another environment"},
-		{begun{Agent: "main", Text: shortened(long + "y")}, "/a", corral.Command{Shell: long + "y"}, "another command"},
-		{begun{Agent: "main", Text: "ls", TTY: true}, "/a", corral.Command{Shell: "ls"}, "the same command on a terminal"},
-		{begun{Agent: "main", Text: "ls"}, "/a", corral.Command{Shell: "ls", TTY: &corral.Size{}}, "the same command without a terminal"},
-		{begun{Agent: "main", Text: "ls", TTY: true}, "/a", corral.Command{Shell: "ls", TTY: &corral.Size{}}, "the same command with another environment"},
-		{begun{Agent: "main", Text: "ls"}, "/a", corral.Command{Shell: "ls", Dir: "/b"}, "the same command in another directory, /a"},
-		{begun{Agent: "main", Text: "ls"}, "/a", corral.Command{Shell: "ls", Dir: "/b/../a"}, "the same command with another environment"},
-		{begun{Agent: "main", Text: "ls"}, "/a", corral.Command{Shell: "ls", Dir: "b"}, "the same command with another environment"},
-		{begun{Agent: "main", Text: "ls"}, "", corral.Command{Shell: "ls", Dir: "/b"}, "the same command with another environment"},
+		{origin.Origin{Agent: "main", Command: "ls"}, "/a", corral.Command{Shell: "ls"}, "the same command with another environment"},
+		{origin.Origin{Agent: "other", Command: "ls"}, "/a", corral.Command{Shell: "ls"}, "another command"},
+		{origin.Origin{Agent: "main", Command: "cat"}, "/a", corral.Command{Shell: "ls"}, "another command"},
+		{origin.Origin{Agent: "main", Command: long}, "/a", corral.Command{Shell: long}, "the same command with another environment"},
+		{origin.Origin{Agent: "main", Command: shortened(long + "y")}, "/a", corral.Command{Shell: long + "y"}, "another command"},
+		{origin.Origin{Agent: "main", Command: "ls", TTY: true}, "/a", corral.Command{Shell: "ls"}, "the same command on a terminal"},
+		{origin.Origin{Agent: "main", Command: "ls"}, "/a", corral.Command{Shell: "ls", TTY: &corral.Size{}}, "the same command without a terminal"},
+		{origin.Origin{Agent: "main", Command: "ls", TTY: true}, "/a", corral.Command{Shell: "ls", TTY: &corral.Size{}}, "the same command with another environment"},
+		{origin.Origin{Agent: "main", Command: "ls"}, "/a", corral.Command{Shell: "ls", Dir: "/b"}, "the same command in another directory, /a"},
+		{origin.Origin{Agent: "main", Command: "ls"}, "/a", corral.Command{Shell: "ls", Dir: "/b/../a"}, "the same command with another environment"},
+		{origin.Origin{Agent: "main", Command: "ls"}, "/a", corral.Command{Shell: "ls", Dir: "b"}, "the same command with another environment"},
+		{origin.Origin{Agent: "main", Command: "ls"}, "", corral.Command{Shell: "ls", Dir: "/b"}, "the same command with another environment"},
 	} {
-		old := newSession(nil, "x", tt.old)
+		old := newSession(nil, "x", begun{Origin: tt.old})
 		old.info = &corral.Info{Dir: tt.dir}
-		s := newSession(nil, "x", begun{Agent: "main", Text: shortened(text(tt.cmd)), TTY: tt.cmd.TTY != nil})
+		s := newSession(nil, "x", begun{Origin: origin.Origin{Agent: "main", Command: shortened(text(tt.cmd)), TTY: tt.cmd.TTY != nil}})
 		if got := (Agent{name: "main"}).other(old, s, tt.cmd); !strings.HasPrefix(got, tt.want) {
-			t.Errorf("%.20q beside %.20q: %s, want %s", tt.old.Text, tt.cmd.Shell, got, tt.want)
+			t.Errorf("%.20q beside %.20q: %s, want %s", tt.old.Command, tt.cmd.Shell, got, tt.want)
 		}
 	}
 }

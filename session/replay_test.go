@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 func replayed(lines ...line) *Manager {
@@ -39,7 +40,7 @@ func keptOf(s *Session) kept {
 // says what it is there for.
 func TestReplay(t *testing.T) {
 	at := time.Unix(1000, 0).UTC()
-	start := begun{Agent: "main", Text: "sleep 1", At: at}
+	start := begun{Origin: origin.Origin{Agent: "main", Command: "sleep 1"}, At: at}
 	keep := start
 	keep.Keep = true
 	info := &corral.Info{PID: 7}
@@ -105,8 +106,8 @@ func TestReplayOfTheUnknown(t *testing.T) {
 	}
 	for name, l := range map[string]line{
 		"without start": {Op: opStart, ID: "a"},
-		"a bad ID":      {Op: opStart, ID: "../a", Start: &begun{Agent: "main"}},
-		"no agent":      {Op: opStart, ID: "a", Start: &begun{Agent: "../x"}},
+		"a bad ID":      {Op: opStart, ID: "../a", Start: &begun{Origin: origin.Origin{Agent: "main"}}},
+		"no agent":      {Op: opStart, ID: "a", Start: &begun{Origin: origin.Origin{Agent: "../x"}}},
 	} {
 		if m := replayed(l); len(m.sessions) > 0 {
 			t.Errorf("%s: %v", name, slices.Collect(maps.Keys(m.sessions)))

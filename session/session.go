@@ -53,7 +53,7 @@ type Session struct {
 
 func newSession(m *Manager, id string, start begun) *Session {
 	return &Session{
-		m: m, id: id, name: Name(start.Text), start: start, background: start.Background,
+		m: m, id: id, name: Name(start.Command), start: start, background: start.Background,
 		ready: make(chan struct{}), done: make(chan struct{}), polling: make(chan struct{}, 1), sizeAt: start.At,
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
@@ -490,7 +491,7 @@ func TestDrop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSession(m, "mine", begun{Agent: DefaultAgent})
+	s := newSession(m, "mine", begun{Origin: origin.Origin{Agent: DefaultAgent}})
 	m.sessions["mine"] = s
 	written := make(chan struct{})
 	m.journal.Fail(func(string) error { <-written; return nil })

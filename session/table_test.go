@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 
@@ -167,7 +168,7 @@ func TestQuote(t *testing.T) {
 func TestTooMuch(t *testing.T) {
 	now := time.Now()
 	at := func(agent string, age time.Duration, bytes int64) remnant {
-		return remnant{Session: &Session{start: begun{Agent: agent}}, at: now.Add(-age), bytes: bytes}
+		return remnant{Session: &Session{start: begun{Origin: origin.Origin{Agent: agent}}}, at: now.Add(-age), bytes: bytes}
 	}
 	keep := Retention{Count: 2, Bytes: 100, Age: time.Hour}
 	for _, tc := range []struct {

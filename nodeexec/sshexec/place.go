@@ -33,14 +33,14 @@ func (h *host) Prepare(ctx context.Context, cmd corral.Command) (streamexec.Job,
 	info.Host, info.Node, info.Dir = corral.HostNode, h.node(), cmd.Dir
 	info.Warnings = append(info.Warnings, warning)
 	return streamexec.Job{Info: info, Start: func(ctx context.Context, info *corral.Info) (streamexec.Stream, error) {
-		l.env = append(slices.Clone(l.env), processVariable+"="+token(*info))
-		return h.start(ctx, cmd, l, info)
+		l.vars = append(slices.Clone(l.vars), processVariable+"="+token(*info))
+		return h.start(ctx, l, info)
 	}}, nil
 }
 
 // launch returns the data for the script, and an Info with the Notice and the Warnings.
 func (h *host) launch(ctx context.Context, cmd corral.Command) (launch, corral.Info, error) {
-	l := launch{dir: cmd.Dir, tty: cmd.TTY != nil, merge: cmd.MergeStderr, args: cmd.Args}
+	l := launch{Command: cmd}
 	for _, name := range slices.Sorted(maps.Keys(cmd.Env)) {
 		if strings.ContainsAny(name, "()") {
 			return l, corral.Info{}, corral.Errorf(corral.ErrDenied, "use letters, digits and underscores", "cannot set %s on %s: a shell there has no such variable", name, h.node())
@@ -50,7 +50,7 @@ func (h *host) launch(ctx context.Context, cmd corral.Command) (launch, corral.I
 	if err != nil {
 		return l, corral.Info{}, err
 	}
-	o := pathenv.NodeOptions{Call: call, Profile: h.all.cfg.Profile, TTY: l.tty, GOOS: "linux"}
+	o := pathenv.NodeOptions{Call: call, Profile: h.all.cfg.Profile, TTY: cmd.TTY != nil, GOOS: "linux"}
 	_, sets := call["PATH"]
 	if sets {
 		p, err := h.ownPaths(ctx)
@@ -69,14 +69,14 @@ func (h *host) launch(ctx context.Context, cmd corral.Command) (launch, corral.I
 	}
 	switch {
 	case len(cmd.Decided.Exec) > 0:
-		l.args = cmd.Decided.Exec
+		l.Args = cmd.Decided.Exec
 	case cmd.Shell != "":
 		login := env.LoginShell(cmd.Shell, dirs)
-		l.args, env = login.Args, login.Env
+		l.Args, env = login.Args, login.Env
 	}
 	for _, kv := range env.Vars {
 		if sets || !strings.HasPrefix(kv, "PATH=") {
-			l.env = append(l.env, kv)
+			l.vars = append(l.vars, kv)
 		}
 	}
 	notice, left := env.Report()
@@ -119,16 +119,16 @@ var rawModes = func() string {
 }()
 
 // start runs a command.
-func (h *host) start(ctx context.Context, cmd corral.Command, l launch, info *corral.Info) (streamexec.Stream, error) {
+func (h *host) start(ctx context.Context, l launch, info *corral.Info) (streamexec.Stream, error) {
 	c, ch, requests, err := h.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	m := newMarks()
-	s := h.newSession(c, ch, requests, m, !l.tty)
+	s := h.newSession(c, ch, requests, m, l.TTY == nil)
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
-	if err := s.begin(ctx, cmd, l, m, info); err != nil {
+	if err := s.begin(ctx, l, m, info); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.info = *info
@@ -137,21 +137,21 @@ func (h *host) start(ctx context.Context, cmd corral.Command, l launch, info *co
 
 // begin asks the server to run a command, and waits for the report that it is about to
 // begin.
-func (s *session) begin(ctx context.Context, cmd corral.Command, l launch, m marks, info *corral.Info) error {
-	if err := s.request(cmd, l); err != nil {
+func (s *session) begin(ctx context.Context, l launch, m marks, info *corral.Info) error {
+	if err := s.request(l); err != nil {
 		return err
 	}
 	// A server may end the session before it has read the script; then nothing begins.
 	// The output below shows why.
 	script := l.script(m)
 	n, werr := s.Write([]byte(script))
-	if !cmd.Stdin && !l.tty {
+	if !l.Stdin && l.TTY == nil {
 		_ = s.CloseWrite() // a lost connection shows below
 	}
 	select {
 	case text, ok := <-s.report:
 		if ok {
-			return s.reported(text, cmd, info)
+			return s.reported(text, l.Dir, info)
 		}
 	case <-ctx.Done():
 		return s.maybe(ctx.Err())
@@ -175,15 +175,15 @@ func (s *session) begin(ctx context.Context, cmd corral.Command, l launch, m mar
 }
 
 // request asks for a shell that reads the script.
-func (s *session) request(cmd corral.Command, l launch) error {
-	if l.tty {
+func (s *session) request(l launch) error {
+	if l.TTY != nil {
 		term := "xterm-256color"
-		for _, kv := range l.env {
+		for _, kv := range l.vars {
 			if v, ok := strings.CutPrefix(kv, "TERM="); ok {
 				term = v
 			}
 		}
-		w := windowOf(*cmd.TTY)
+		w := windowOf(*l.TTY)
 		ok, err := s.SendRequest("pty-req", true, ssh.Marshal(struct {
 			Term                         string
 			Columns, Rows, Width, Height uint32
@@ -207,7 +207,7 @@ func (s *session) request(cmd corral.Command, l launch) error {
 }
 
 // reported handles the report of the script.
-func (s *session) reported(text string, cmd corral.Command, info *corral.Info) error {
+func (s *session) reported(text, wanted string, info *corral.Info) error {
 	if text != "" {
 		switch text[0] {
 		case reportStarts:
@@ -216,7 +216,7 @@ func (s *session) reported(text string, cmd corral.Command, info *corral.Info) e
 				return nil
 			}
 		case reportDir:
-			return corral.Errorf(corral.ErrDir, "make it, or name another", "cannot run a command in %q on %s: %s", cmd.Dir, s.h.node(), firstLine([]byte(text[1:])))
+			return corral.Errorf(corral.ErrDir, "make it, or name another", "cannot run a command in %q on %s: %s", wanted, s.h.node(), firstLine([]byte(text[1:])))
 		case reportNoTerminal:
 			return corral.Errorf(errors.ErrUnsupported, "install stty there, or run the command without a terminal", "cannot set up a terminal on %s: there is no stty, or it fails", s.h.node())
 		}

@@ -52,13 +52,11 @@ func quoteMarks(list []string, words int) []string {
 	return list
 }
 
-// A launch is a command in the form for a script.
+// A launch is a command for a script: its Args are what is executed, also for shell text,
+// and its Dir is absolute, or relative to the session's first directory.
 type launch struct {
-	dir   string   // absolute, or relative to the session's first directory
-	env   []string // NAME=value
-	args  []string
-	tty   bool
-	merge bool // standard error goes where standard output goes
+	corral.Command
+	vars []string // its environment, as NAME=value
 }
 
 // The reports of a script.
@@ -74,30 +72,30 @@ const cooked = "stty icanon echo isig iexten icrnl ixon"
 
 // script returns the line that runs the command.
 func (l launch) script(m marks) string {
-	dir := l.dir
+	dir := l.Dir
 	if !strings.HasPrefix(dir, "/") {
 		dir = "./" + dir // not an option, and not searched for in CDPATH
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `cd -P -- %[1]s 2>/dev/null || { corral_s=$(cd -P -- %[1]s 2>&1); %[2]s; exit 1; }; `,
 		quote(dir), m.printf(string(reportDir), `"$corral_s"`))
-	if l.tty {
+	if l.TTY != nil {
 		fmt.Fprintf(&b, `%s || { %s; exit 1; }; `, cooked, m.printf(string(reportNoTerminal)))
 	}
-	for _, kv := range l.env {
+	for _, kv := range l.vars {
 		b.WriteString("export " + quote(kv) + "; ")
 	}
-	if !l.tty {
+	if l.TTY == nil {
 		b.WriteString(m.printf() + " >&2; ")
 	}
-	if l.merge && !l.tty {
+	if l.MergeStderr && l.TTY == nil {
 		b.WriteString("exec 2>&1; ")
 	}
 	b.WriteString(m.printf(string(reportStarts)+`$$" "`, `"$PWD"`) + "; exec")
-	if strings.HasPrefix(l.args[0], "-") {
+	if strings.HasPrefix(l.Args[0], "-") {
 		b.WriteString(" --")
 	}
-	for _, a := range l.args {
+	for _, a := range l.Args {
 		b.WriteString(" " + quote(a))
 	}
 	return b.String() + "\n"

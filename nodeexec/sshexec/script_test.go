@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/corral-exec/corral"
 )
 
 // shells are those there may be on the other side, as far as they are here.
@@ -37,17 +39,17 @@ func TestScriptIsLiteral(t *testing.T) {
 	dir := t.TempDir()
 	for _, sh := range shells(t) {
 		t.Run(strings.Join(sh, " ")[strings.LastIndexByte(sh[0], '/')+1:], func(t *testing.T) {
-			l := launch{dir: dir, args: append([]string{"printf", `%s\0`}, nasty...)}
+			l := launch{Command: corral.Command{Dir: dir, Args: append([]string{"printf", `%s\0`}, nasty...)}}
 			for i, v := range nasty {
-				l.env = append(l.env, "CORRAL_TEST_"+strconv.Itoa(i)+"="+v)
+				l.vars = append(l.vars, "CORRAL_TEST_"+strconv.Itoa(i)+"="+v)
 			}
 			got := runScript(t, sh, l)
 			if diff := cmp.Diff(nasty, strings.Split(strings.TrimSuffix(got, "\x00"), "\x00")); diff != "" {
 				t.Errorf("arguments (-want +got):\n%s", diff)
 			}
-			l.args = []string{"env", "-0"}
+			l.Args = []string{"env", "-0"}
 			env := strings.Split(runScript(t, sh, l), "\x00")
-			for _, kv := range l.env {
+			for _, kv := range l.vars {
 				if !slices.Contains(env, kv) {
 					t.Errorf("%q is not in the environment", kv)
 				}
@@ -79,8 +81,8 @@ func runScript(t *testing.T, shell []string, l launch) string {
 	if err != nil || !done {
 		t.Fatalf("no report in %q: %v", stdout.String(), err)
 	}
-	if pid, dir, ok := started(report); !ok || pid != cmd.Process.Pid || dir != l.dir {
-		t.Errorf("reported %q, not %d in %s", report, cmd.Process.Pid, l.dir)
+	if pid, dir, ok := started(report); !ok || pid != cmd.Process.Pid || dir != l.Dir {
+		t.Errorf("reported %q, not %d in %s", report, cmd.Process.Pid, l.Dir)
 	}
 	return string(rest)
 }
@@ -101,7 +103,7 @@ func TestBootstrapIsPlain(t *testing.T) {
 func TestScriptCutOff(t *testing.T) {
 	inner := strings.TrimSuffix(strings.TrimPrefix(bootstrap, "exec /bin/sh -c '"), "'")
 	for _, sh := range shells(t) {
-		script := launch{dir: "/", args: []string{"echo", "ran"}}.script(newMarks())
+		script := launch{Command: corral.Command{Dir: "/", Args: []string{"echo", "ran"}}}.script(newMarks())
 		for _, n := range []int{0, 1, len(script) / 2, len(script) - 1} {
 			cmd := exec.Command(sh[0], append(slices.Clone(sh[1:]), "-c", inner)...)
 			cmd.Stdin = strings.NewReader(script[:n])
