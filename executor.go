@@ -2,6 +2,7 @@ package corral
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
@@ -108,10 +109,10 @@ type Info struct {
 }
 
 // An Exit says how a process ended. Corral saw the process end; otherwise the result is
-// ErrLost.
+// ErrLost. In JSON its Code and Signal are an ExitStatus.
 type Exit struct {
-	Code   int    `json:"exitCode"` // 0–255; -1 when a signal ended it
-	Signal Signal `json:"signal"`   // 0 unless a signal ended it
+	Code   int    `json:"-"` // 0–255; -1 when a signal ended it
+	Signal Signal `json:"-"` // 0 unless a signal ended it
 
 	// Reason says why it ended.
 	Reason Reason `json:"reason"`
@@ -143,6 +144,25 @@ func (e Exit) Status() ExitStatus {
 	}
 	number, name := int(e.Signal), e.Signal.String()
 	return ExitStatus{Signal: &number, SignalName: &name}
+}
+
+type (
+	exitRest Exit // without its methods
+	exitJSON struct {
+		ExitStatus
+		*exitRest
+	}
+)
+
+// MarshalJSON implements json.Marshaler.
+func (e Exit) MarshalJSON() ([]byte, error) {
+	return json.Marshal(exitJSON{e.Status(), (*exitRest)(&e)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *Exit) UnmarshalJSON(b []byte) error {
+	*e = Exit{Code: -1}
+	return json.Unmarshal(b, &exitJSON{ExitStatus{ExitCode: &e.Code, Signal: (*int)(&e.Signal)}, (*exitRest)(e)})
 }
 
 // Success reports whether the process exited by itself with code 0.

@@ -76,7 +76,7 @@ func (p *Process) Wait(ctx context.Context) (corral.Exit, error) {
 		}
 		switch {
 		case st.Exit != nil:
-			return st.Exit.Exit, nil
+			return *st.Exit, nil
 		case !st.Ended():
 		case st.Reason == session.ReasonNotStarted:
 			return corral.Exit{}, corral.Errorf(corral.ErrNotFound, "it is safe to begin it again", "session %s never began: %s", p.info.ID, st.Detail)

@@ -34,7 +34,7 @@ func (s *Session) Status(ctx context.Context) Status {
 		st.Notice, st.Enforced = s.info.Notice, s.info.Enforced
 	}
 	if e := s.end; e != nil {
-		st.State, st.Reason, st.Detail, st.Exit = e.State, e.Reason, e.Detail, exitOf(e.Exit)
+		st.State, st.Reason, st.Detail, st.Exit = e.State, e.Reason, e.Detail, e.Exit
 		if e.Exit != nil && len(e.Exit.Refused) > 0 {
 			st.Warnings = append(st.Warnings[:len(st.Warnings):len(st.Warnings)], st.Enforced.Refusal(e.Exit.Refused))
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/words"
 )
 
@@ -28,9 +29,9 @@ type Event struct {
 
 	Approval string `json:"approvalId,omitempty"` // the approval that it needed
 
-	State  State  `json:"status"`
-	Reason Reason `json:"reason,omitempty"`
-	Exit   *Exit  `json:"exit,omitempty"`
+	State  State        `json:"status"`
+	Reason Reason       `json:"reason,omitempty"`
+	Exit   *corral.Exit `json:"exit,omitempty"`
 
 	Tail string `json:"tail,omitempty"` // the end of the output as one line, at most 180 characters
 	Text string `json:"text"`           // the whole event, for a model
@@ -197,7 +198,7 @@ func (s *Session) event(e ended, tail string) Event {
 	}
 	return Event{
 		Type: EventFinished, Time: e.At, Agent: s.start.Agent, Key: s.start.Key, SessionID: s.id, Name: s.name, Approval: s.start.Approval,
-		State: e.State, Reason: e.Reason, Exit: exitOf(e.Exit), Tail: tail, Text: text,
+		State: e.State, Reason: e.Reason, Exit: e.Exit, Tail: tail, Text: text,
 		Wake: wake,
 	}
 }

@@ -2,10 +2,8 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -556,28 +554,4 @@ func TestNoticeOverLives(t *testing.T) {
 			r.Errorf("after its end: %q, want %q", got, notice)
 		}
 	})
-}
-
-func TestExitJSON(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for _, tc := range []struct {
-		exit corral.Exit
-		want string
-	}{
-		{corral.Exit{Code: 3, Reason: corral.ReasonExited}, `{"exitCode":3,"signal":null,"signalName":null,"reason":"exited",`},
-		{corral.Exit{Code: 0, Reason: corral.ReasonExited}, `{"exitCode":0,"signal":null,"signalName":null,"reason":"exited",`},
-		{corral.Exit{Code: 3, Reason: corral.ReasonExited, Orphans: []int{7, 8}}, `{"exitCode":3,"signal":null,"signalName":null,"reason":"exited",`},
-		{corral.Exit{Code: -1, Signal: 9, Reason: corral.ReasonTimeout}, `{"exitCode":null,"signal":9,"signalName":"SIGKILL","reason":"timeout",`},
-		{corral.Exit{Code: -1, Signal: 9, Reason: corral.ReasonOOM}, `{"exitCode":null,"signal":9,"signalName":"SIGKILL","reason":"oom",`},
-	} {
-		tc.exit.StartedAt, tc.exit.EndedAt = at, at
-		b, err := json.Marshal(Exit{tc.exit})
-		if err != nil || !strings.HasPrefix(string(b), tc.want) {
-			t.Errorf("%s, %v, want %s…", b, err, tc.want)
-		}
-		var back Exit
-		if err := json.Unmarshal(b, &back); err != nil || !reflect.DeepEqual(back.Exit, tc.exit) {
-			t.Errorf("%+v, %v, want %+v", back, err, tc.exit)
-		}
-	}
 }

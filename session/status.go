@@ -58,9 +58,9 @@ type Status struct {
 	// Enforced is what the kernel enforces; nil: nothing.
 	Enforced *corral.Enforced `json:"enforced,omitempty"`
 
-	Background bool       `json:"background"` // it is in no call's foreground
-	Exit       *Exit      `json:"exit,omitempty"`
-	EndedAt    *time.Time `json:"endedAt,omitempty"`
+	Background bool         `json:"background"` // it is in no call's foreground
+	Exit       *corral.Exit `json:"exit,omitempty"`
+	EndedAt    *time.Time   `json:"endedAt,omitempty"`
 
 	OutputBytes  int64 `json:"outputBytes"`            // written by the command so far
 	OmittedBytes int64 `json:"omittedBytes,omitempty"` // that the log no longer has

@@ -18,8 +18,8 @@ import (
 
 func TestSessionTable(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	exit := func(code int, sig corral.Signal) *session.Exit {
-		return &session.Exit{Exit: corral.Exit{Code: code, Signal: sig}}
+	exit := func(code int, sig corral.Signal) *corral.Exit {
+		return &corral.Exit{Code: code, Signal: sig}
 	}
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	end := func(d time.Duration) *time.Time { e := ago(d); return &e }
@@ -76,8 +76,8 @@ func TestWarnAll(t *testing.T) {
 }
 
 func TestSessionEnd(t *testing.T) {
-	exit := func(code int, sig corral.Signal, r corral.Reason) *session.Exit {
-		return &session.Exit{Exit: corral.Exit{Code: code, Signal: sig, Reason: r}}
+	exit := func(code int, sig corral.Signal, r corral.Reason) *corral.Exit {
+		return &corral.Exit{Code: code, Signal: sig, Reason: r}
 	}
 	for _, tc := range []struct {
 		status session.Status
