@@ -133,8 +133,7 @@ func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request) error {
 		}
 		defer forget()
 	}
-	in := &input{session: found, inputs: &s.inputs, rc: http.NewResponseController(w), whole: r.ContentLength >= 0, closing: eof}
-	in.body = readahead.New(func(buf []byte) (int, error) { return in.fill(r.Body, buf) })
+	in := &input{session: found, inputs: &s.inputs, body: r.Body, rc: http.NewResponseController(w), whole: r.ContentLength >= 0, closing: eof}
 	n, err := in.copy(ctx)
 	s.metrics.stdinBytes.Add(float64(n))
 	if err == nil && eof {
@@ -166,13 +165,15 @@ func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request) error {
 type input struct {
 	session *session.Session
 	inputs  *inputs
-	body    *readahead.Reader
+	body    io.Reader
+	ahead   *readahead.Reader // of body
 	rc      *http.ResponseController
 	whole   bool // one write
 	closing bool // afterwards
 }
 
-// copy returns how much the command's side has taken.
+// copy returns how much the command's side has taken. What waits for its turn is not read
+// yet: it would take memory.
 func (in *input) copy(ctx context.Context) (total int64, err error) {
 	if in.whole {
 		leave, err := in.inputs.enter(ctx, in.session)
@@ -181,8 +182,9 @@ func (in *input) copy(ctx context.Context) (total int64, err error) {
 		}
 		defer leave()
 	}
+	in.open()
 	for first := true; ; first = false {
-		data, err := in.body.Next()
+		data, err := in.ahead.Next()
 		// A body without bytes tells whether there could be any.
 		if len(data) > 0 || first && !in.closing && errors.Is(err, io.EOF) {
 			n, werr := in.write(ctx, data)
@@ -200,14 +202,21 @@ func (in *input) copy(ctx context.Context) (total int64, err error) {
 	}
 }
 
+// open begins to read the body, if that has not begun.
+func (in *input) open() {
+	if in.ahead == nil {
+		in.ahead = readahead.New(in.fill)
+	}
+}
+
 // fill reads what has arrived.
-func (in *input) fill(body io.Reader, buf []byte) (int, error) {
+func (in *input) fill(buf []byte) (int, error) {
 	if in.whole { // else it may be a person who types
 		if err := in.readUntil(time.Now().Add(StallLimit)); err != nil {
 			return 0, err
 		}
 	}
-	return body.Read(buf)
+	return in.body.Read(buf)
 }
 
 func (in *input) write(ctx context.Context, p []byte) (int, error) {
@@ -225,18 +234,19 @@ func (in *input) write(ctx context.Context, p []byte) (int, error) {
 // clients do not look at an answer before they have sent everything. It does not
 // wait for a body without an end in sight.
 func (in *input) drain() (err error) {
+	in.open()
 	for in.whole && err == nil {
-		_, err = in.body.Next()
+		_, err = in.ahead.Next()
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
 	} else if err != nil {
 		err = corral.Errorf(corral.ErrInvalid, "", "the body could not be read: %w", err)
 	}
-	if in.body.Stop() {
+	if in.ahead.Stop() {
 		err = errors.Join(err, in.readUntil(time.Unix(1, 0))) // at once
 	}
-	in.body.Wait()
+	in.ahead.Wait()
 	return errors.Join(err, in.readUntil(time.Time{}))
 }
 

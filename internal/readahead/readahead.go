@@ -3,15 +3,24 @@
 // along all that has arrived meanwhile, and not one piece.
 package readahead
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
-// Limit bounds what is read and not taken yet, in bytes.
-const Limit = 512 << 10
+const (
+	// Limit bounds what a Reader has read and nobody has taken yet, in bytes.
+	Limit = 512 << 10
+	// pieceSize bounds one read, in bytes, and is what each Reader may hold. What it holds
+	// beyond that is lent to it, of allSpare for all Readers of the program.
+	pieceSize = 32 << 10
+	allSpare  = 64 << 20
+)
 
-// pieceSize bounds one read, in bytes.
-const pieceSize = 32 << 10
+var spare atomic.Int64 // that is lent
 
-// A Reader reads in a goroutine of its own until an error, io.EOF or Stop.
+// A Reader reads in a goroutine of its own until an error, io.EOF or Stop, which has to be
+// called in any case.
 type Reader struct {
 	read func([]byte) (int, error)
 	done chan struct{}
@@ -21,6 +30,7 @@ type Reader struct {
 	arrived []byte // not taken yet
 	taken   []byte // by the last Next; its memory is used again
 	err     error  // of read; nothing is read after it
+	lent    int64  // of spare: two buffers may have grown by so much
 	reading bool
 	stopped bool
 }
@@ -39,13 +49,14 @@ func (r *Reader) run() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
-		for len(r.arrived) >= Limit && !r.stopped {
+		room := r.room()
+		for room == 0 && !r.stopped {
 			r.changed.Wait()
+			room = r.room()
 		}
 		if r.stopped || r.err != nil {
 			return
 		}
-		room := Limit - len(r.arrived)
 		r.reading = true
 		r.mu.Unlock()
 		n, err := r.read(piece[:min(pieceSize, room)])
@@ -55,6 +66,19 @@ func (r *Reader) run() {
 		r.err = err
 		r.changed.Broadcast()
 	}
+}
+
+// room is how much may be read now. mu is held.
+func (r *Reader) room() int {
+	held := len(r.arrived)
+	if grown := int64(2 * held); held > 0 && grown > r.lent && !r.stopped {
+		if spare.Add(grown-r.lent) > allSpare {
+			spare.Add(r.lent - grown)
+			return 0
+		}
+		r.lent = grown
+	}
+	return min(pieceSize, Limit-held)
 }
 
 // Next waits for bytes and returns all that have arrived, which are valid until the next
@@ -83,6 +107,8 @@ func (r *Reader) Stop() (reading bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped = true
+	spare.Add(-r.lent)
+	r.lent = 0
 	r.changed.Broadcast()
 	return r.reading
 }

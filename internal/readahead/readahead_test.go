@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -29,6 +30,7 @@ func TestNextReturnsWhatArrivedMeanwhile(t *testing.T) {
 				t.Errorf("after it Next returned %q, %v", got, err)
 			}
 		}
+		r.Stop()
 		r.Wait()
 	})
 }
@@ -45,6 +47,7 @@ func TestAllBytesInOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := New(src.Read)
+			defer r.Stop()
 			var got []byte
 			for {
 				data, err := r.Next()
@@ -116,6 +119,44 @@ func TestStop(t *testing.T) {
 		r.Wait()
 		if data, err := r.Next(); len(data) > 0 || err != nil {
 			t.Errorf("after Stop, Next returned %q, %v", data, err)
+		}
+	})
+}
+
+// However many there are, together they hold not much more than allSpare.
+func TestSpare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = allSpare/Limit + 50
+		read := 0
+		var mu sync.Mutex
+		var all []*Reader
+		for range n {
+			all = append(all, New(func(p []byte) (int, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				read += len(p)
+				return len(p), nil
+			}))
+		}
+		synctest.Wait()
+		if most := allSpare/2 + n*pieceSize; read > most || read < allSpare/2 {
+			t.Errorf("%d of them hold %d bytes, more than %d or less than %d", n, read, most, allSpare/2)
+		}
+		for i, r := range all { // also one to which nothing was lent goes on
+			for range 3 {
+				if data, err := r.Next(); len(data) == 0 || err != nil {
+					t.Fatalf("the %dth: %d bytes, %v", i, len(data), err)
+				}
+				synctest.Wait()
+			}
+		}
+		for _, r := range all {
+			r.Stop()
+			r.Stop()
+			r.Wait()
+		}
+		if got := spare.Load(); got != 0 {
+			t.Errorf("%d bytes are still lent", got)
 		}
 	})
 }
