@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"slices"
@@ -92,7 +90,7 @@ func (s *Server) addressed(r *http.Request) error {
 
 // grant is what the key of a request allows, or the key by which its browser signed in.
 func (s *Server) grant(rt route, r *http.Request) (*access.Grant, error) {
-	given, ok := bearer(r)
+	given, ok := access.Bearer(r)
 	if !ok {
 		if g, found, err := s.signedIn(rt, r); found {
 			return g, err
@@ -118,7 +116,7 @@ func (s *Server) grant(rt route, r *http.Request) (*access.Grant, error) {
 // grantOf is what a key or the token allows, whichever way it was given.
 func (s *Server) grantOf(r *http.Request, given string) (*access.Grant, error) {
 	switch {
-	case s.cfg.Token != "" && sameToken(given, s.cfg.Token):
+	case s.cfg.Token != "" && access.Same(given, s.cfg.Token):
 		return s.byToken(r)
 	case s.cfg.Keys != nil && access.IsKey(given):
 		g, err := s.cfg.Keys.Check(given)
@@ -192,20 +190,6 @@ func (s *Server) crossOrigin(next http.Handler) http.Handler {
 		ExposedHeaders: []string{"Content-Range", "Location", "Retry-After", "Mcp-Session-Id", api.HeaderFile, api.HeaderRequestID},
 		MaxAge:         600, // seconds
 	}).Handler(next)
-}
-
-func bearer(r *http.Request) (string, bool) {
-	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return "", false
-	}
-	return strings.TrimSpace(token), true
-}
-
-// sameToken takes the same time for every wrong token, of whatever length.
-func sameToken(a, b string) bool {
-	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
-	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
 // knownHost guards against pages that make a name of their own resolve to a

@@ -52,7 +52,7 @@ func (s *Server) signIns(h handler) handler {
 // signIn gives the browser of a caller with a key a cookie, by which the console's pages
 // may do what the key may.
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
-	if _, ok := bearer(r); !ok {
+	if _, ok := access.Bearer(r); !ok {
 		return corral.Errorf(corral.ErrInvalid, "send a key in the header Authorization", "a sign-in needs a key, and not a cookie")
 	}
 	g := access.From(r.Context())
@@ -159,7 +159,7 @@ type signInKey struct{}
 
 // withSignIn notes the sign-in that a request was let in by, if it was by one.
 func (s *Server) withSignIn(ctx context.Context, r *http.Request) context.Context {
-	if _, byKey := bearer(r); byKey || overUnix(r) || s.cfg.SignIns == nil {
+	if _, byKey := access.Bearer(r); byKey || overUnix(r) || s.cfg.SignIns == nil {
 		return ctx
 	}
 	c, err := r.Cookie(cookieName(r))
@@ -189,7 +189,7 @@ var errSignedOut = corral.Errorf(api.ErrUnauthorized, "sign in again", "the brow
 // them, which can name no agent: then they are those of the sandbox's owner.
 func (s *Server) ofOwner(h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		_, byKey := bearer(r)
+		_, byKey := access.Bearer(r)
 		if byKey || overUnix(r) || s.cfg.Sandboxes == nil || r.Header.Get(api.HeaderAgent) != "" {
 			return h(w, r)
 		}

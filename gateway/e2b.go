@@ -138,7 +138,7 @@ func (s *Server) e2bKey(r *http.Request) (*http.Request, *access.Grant, error) {
 	given := r.Header.Get("X-API-KEY")
 	ok := given != ""
 	if !ok {
-		given, ok = bearer(r)
+		given, ok = access.Bearer(r)
 	}
 	if text, is := strings.CutPrefix(given, e2bPrefix); is {
 		if plain, err := hex.DecodeString(text); err == nil {

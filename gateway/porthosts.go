@@ -62,7 +62,7 @@ func (s *Server) portHost(w http.ResponseWriter, r *http.Request) error {
 		return corral.Errorf(api.ErrUnauthorized, "send a key or the sandbox's token; in a browser open what 'corral sandbox url --token' prints",
 			"the request has no key for %s", r.Host)
 	}
-	key, _ := bearer(r)
+	key, _ := access.Bearer(r)
 	theirs := !known && !s.cfg.PortSecret.Opens(label, key)
 	agent := cmp.Or(box.Agent, session.DefaultAgent)
 	return s.withPort(w, r, s.dialPort(agent, box.Name, port), func(w http.ResponseWriter, r *http.Request, conn *portConn) error {
@@ -90,7 +90,7 @@ func (s *Server) portGrant(r *http.Request) (*access.Grant, error) {
 	if !ok {
 		return access.Nothing, s.noPortHost(r)
 	}
-	if key, _ := bearer(r); access.IsKey(key) || s.cfg.Token != "" && sameToken(key, s.cfg.Token) {
+	if key, _ := access.Bearer(r); access.IsKey(key) || s.cfg.Token != "" && access.Same(key, s.cfg.Token) {
 		return s.grantOf(r, key)
 	}
 	if token := r.Header.Get(ports.TrafficHeader); token != "" && !s.cfg.PortSecret.Opens(label, token) {
@@ -101,7 +101,7 @@ func (s *Server) portGrant(r *http.Request) (*access.Grant, error) {
 
 // hasToken reports whether a request shows the token of a sandbox.
 func (s *Server) hasToken(r *http.Request, label string) bool {
-	if key, _ := bearer(r); s.cfg.PortSecret.Opens(label, key) || s.cfg.PortSecret.Opens(label, r.Header.Get(ports.TrafficHeader)) {
+	if key, _ := access.Bearer(r); s.cfg.PortSecret.Opens(label, key) || s.cfg.PortSecret.Opens(label, r.Header.Get(ports.TrafficHeader)) {
 		return true
 	}
 	c, err := r.Cookie(s.portCookie())

@@ -106,7 +106,7 @@ func (s *Server) Sandbox(r *http.Request, id string, public bool) (*http.Request
 // authorize checks the token of a sandbox, or what was signed by it.
 func authorize(r *http.Request, b Box, now time.Time) error {
 	if token := r.Header.Get("X-Access-Token"); token != "" {
-		if same(token, b.Token) {
+		if access.Same(token, b.Token) {
 			return nil
 		}
 		return corral.Errorf(api.ErrUnauthorized, "connect to the sandbox, which says what its token is", "the access token is not that of the sandbox")
@@ -118,11 +118,6 @@ func authorize(r *http.Request, b Box, now time.Time) error {
 		return unexpired(r, now)
 	}
 	return corral.Errorf(api.ErrUnauthorized, "send it in X-Access-Token", "missing access token")
-}
-
-func same(a, b string) bool {
-	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
-	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
 // signed reports whether a request for a file was signed by a sandbox's token, whenever

@@ -25,10 +25,10 @@ func (s *Server) Port(r *http.Request) (*http.Request, *access.Grant, error) {
 	if !ok || s.over(b) {
 		return nil, nil, errGone(id)
 	}
-	if b.Traffic != "" && !same(r.Header.Get(ports.TrafficHeader), b.Traffic) {
+	if b.Traffic != "" && !access.Same(r.Header.Get(ports.TrafficHeader), b.Traffic) {
 		return nil, nil, &Error{Status: http.StatusForbidden, Message: "The ports of the sandbox are not public: send its token in e2b-traffic-access-token", Sandbox: id}
 	}
-	if b.Preset.Code && port == codePort && r.URL.Path == "/execute" && !same(r.Header.Get("X-Access-Token"), b.Token) {
+	if b.Preset.Code && port == codePort && r.URL.Path == "/execute" && !access.Same(r.Header.Get("X-Access-Token"), b.Token) {
 		return nil, nil, &Error{Status: http.StatusUnauthorized, Message: "Code is run for those who have the token of the sandbox: send it in X-Access-Token", Sandbox: id}
 	}
 	b, err := s.awake(r.Context(), id)

@@ -212,11 +212,11 @@ func (v Volume) token(key string) string {
 
 // holder is by what right the files of a volume are used: that of the key whose token it is.
 func (s *Server) holder(r *http.Request) (*http.Request, *access.Grant, error) {
-	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	token, _ := access.Bearer(r)
 	_, encoded, _ := strings.Cut(token, ".")
 	key, err := base64.RawURLEncoding.DecodeString(encoded)
 	v, ok := s.cfg.Store.volume(r.PathValue("id"))
-	if err != nil || !ok || !same(token, v.token(string(key))) {
+	if err != nil || !ok || !access.Same(token, v.token(string(key))) {
 		return r, nil, corral.Errorf(api.ErrUnauthorized, "connect to the volume, which says what its token is", "the token is not that of the volume %.40q", r.PathValue("id"))
 	}
 	g := s.cfg.Grant(string(key))
