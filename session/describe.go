@@ -24,7 +24,7 @@ func (s *Session) Status(ctx context.Context) Status {
 	defer s.mu.Unlock()
 	silent := errors.Is(statErr, corral.ErrUnavailable) || errors.Is(statErr, context.DeadlineExceeded)
 	st := Status{
-		ID: s.id, Agent: s.start.Agent, Key: s.start.Key, State: Running, Name: s.name, Command: s.start.Command, Description: s.start.For,
+		ID: s.id, Agent: s.start.Agent, Key: s.start.Key, Outcome: Outcome{State: Running}, Name: s.name, Command: s.start.Command, Description: s.start.For,
 		TTY: s.start.TTY, Stdin: s.start.Stdin || s.start.TTY, StartedAt: s.start.At,
 		Background: s.background, Unreachable: (s.away != nil || silent && s.proc != nil) && s.end == nil,
 	}
@@ -34,7 +34,7 @@ func (s *Session) Status(ctx context.Context) Status {
 		st.Notice, st.Enforced = s.info.Notice, s.info.Enforced
 	}
 	if e := s.end; e != nil {
-		st.State, st.Reason, st.Detail, st.Exit = e.State, e.Reason, e.Detail, e.Exit
+		st.Outcome = e.Outcome
 		if e.Exit != nil && len(e.Exit.Refused) > 0 {
 			st.Warnings = append(st.Warnings[:len(st.Warnings):len(st.Warnings)], st.Enforced.Refusal(e.Exit.Refused))
 		}

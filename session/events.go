@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/words"
 )
 
@@ -29,9 +28,7 @@ type Event struct {
 
 	Approval string `json:"approvalId,omitempty"` // the approval that it needed
 
-	State  State        `json:"status"`
-	Reason Reason       `json:"reason,omitempty"`
-	Exit   *corral.Exit `json:"exit,omitempty"`
+	Outcome // of the session
 
 	Tail string `json:"tail,omitempty"` // the end of the output as one line, at most 180 characters
 	Text string `json:"text"`           // the whole event, for a model
@@ -198,8 +195,7 @@ func (s *Session) event(e ended, tail string) Event {
 	}
 	return Event{
 		Type: EventFinished, Time: e.At, Agent: s.start.Agent, Key: s.start.Key, SessionID: s.id, Name: s.name, Approval: s.start.Approval,
-		State: e.State, Reason: e.Reason, Exit: e.Exit, Tail: tail, Text: text,
-		Wake: wake,
+		Outcome: e.Outcome, Tail: tail, Text: text, Wake: wake,
 	}
 }
 

@@ -64,13 +64,10 @@ type begun struct {
 
 // ended is how a session ended.
 type ended struct {
-	State  State        `json:"status"`
-	Reason Reason       `json:"reason,omitempty"`
-	Detail string       `json:"detail,omitempty"`
-	Exit   *corral.Exit `json:"exit,omitempty"`
-	At     time.Time    `json:"at"`
-	Size   int64        `json:"size"` // of the output
-	Gap    int64        `json:"gap,omitempty"`
+	Outcome
+	At   time.Time `json:"at"`
+	Size int64     `json:"size"` // of the output
+	Gap  int64     `json:"gap,omitempty"`
 }
 
 // A table is the journal on disk.

@@ -63,7 +63,7 @@ func (s *Session) notice() {
 	}
 	e := Event{
 		Type: EventRunning, Time: time.Now().UTC(), Agent: s.start.Agent, Key: s.start.Key, SessionID: s.id, Name: s.name, Approval: s.start.Approval,
-		State: Running, Tail: oneLine(tail, 180), Text: fmt.Sprintf("Exec running (%s, >%s)", s.id, s.start.Notice),
+		Outcome: Outcome{State: Running}, Tail: oneLine(tail, 180), Text: fmt.Sprintf("Exec running (%s, >%s)", s.id, s.start.Notice),
 	}
 	if e.Tail != "" {
 		e.Text += " :: " + e.Tail

@@ -45,7 +45,7 @@ func TestReplay(t *testing.T) {
 	keep.Keep = true
 	info := &corral.Info{PID: 7}
 	first := line{Op: opStart, ID: "a", Start: &start}
-	end := ended{State: Completed, At: at, Size: 3}
+	end := ended{Outcome: Outcome{State: Completed}, At: at, Size: 3}
 	for name, tt := range map[string]struct {
 		lines []line
 		want  kept

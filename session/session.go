@@ -176,7 +176,7 @@ func (s *Session) reattach(looked func()) corral.Process {
 			s.notFound(err)
 			return nil
 		case errors.Is(err, corral.ErrLost):
-			s.finish(ended{State: Unknown, Reason: ReasonLost, Detail: err.Error(), At: time.Now().UTC()})
+			s.finishUnseen(Unknown, ReasonLost, err.Error())
 			return nil
 		}
 		s.mu.Lock()
@@ -206,17 +206,19 @@ func (s *Session) notFound(err error) {
 	began := s.info != nil
 	s.mu.Unlock()
 	if s.m.journal.Inside && !began { // the lines that told more may be lost
-		s.finish(ended{State: Unknown, Reason: ReasonLost, At: time.Now().UTC(),
-			Detail: "the table of sessions was damaged, and its executor does not know it: " + err.Error()})
+		s.finishUnseen(Unknown, ReasonLost, "the table of sessions was damaged, and its executor does not know it: "+err.Error())
 		return
 	}
 	if began {
-		s.finish(ended{State: Unknown, Reason: ReasonLost, At: time.Now().UTC(),
-			Detail: "its executor does not know it any more: " + err.Error()})
+		s.finishUnseen(Unknown, ReasonLost, "its executor does not know it any more: "+err.Error())
 		return
 	}
-	s.finish(ended{State: Failed, Reason: ReasonNotStarted, At: time.Now().UTC(),
-		Detail: "the gateway stopped before the command was started; nothing ran"})
+	s.finishUnseen(Failed, ReasonNotStarted, "the gateway stopped before the command was started; nothing ran")
+}
+
+// finishUnseen ends a session now without an Exit.
+func (s *Session) finishUnseen(state State, reason Reason, detail string) {
+	s.finish(ended{Outcome: Outcome{State: state, Reason: reason, Detail: detail}, At: time.Now().UTC()})
 }
 
 // watch waits for the end, and reattaches as often as needed.
@@ -234,7 +236,7 @@ func (s *Session) watch(p corral.Process) {
 			return
 		case errors.Is(err, corral.ErrLost):
 			stop()
-			s.finish(ended{State: Unknown, Reason: ReasonLost, Detail: err.Error(), At: time.Now().UTC()})
+			s.finishUnseen(Unknown, ReasonLost, err.Error())
 			return
 		}
 		if s.m.backoff(0) != nil {
@@ -250,7 +252,7 @@ func (s *Session) watch(p corral.Process) {
 
 // endOf turns an exit into the end of a session.
 func (s *Session) endOf(exit corral.Exit) ended {
-	e := ended{State: Completed, Exit: &exit, At: exit.EndedAt}
+	e := ended{Outcome: Outcome{State: Completed, Exit: &exit}, At: exit.EndedAt}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

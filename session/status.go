@@ -28,16 +28,22 @@ const (
 	ReasonLost       Reason = "lost"        // Unknown
 )
 
-// Status describes a session at one moment.
-type Status struct {
-	ID     string `json:"sessionId"`
-	Agent  string `json:"agent"`
-	Key    string `json:"key,omitempty"` // the name of the gateway's key that began it
+// An Outcome is what became of a session.
+type Outcome struct {
 	State  State  `json:"status"`
 	Reason Reason `json:"reason,omitempty"`
 	// Detail explains a Reason that needs it, such as why it is unknown how the session
 	// ended.
-	Detail string `json:"detail,omitempty"`
+	Detail string       `json:"detail,omitempty"`
+	Exit   *corral.Exit `json:"exit,omitempty"` // nil while it runs, and if it is unknown
+}
+
+// Status describes a session at one moment.
+type Status struct {
+	ID    string `json:"sessionId"`
+	Agent string `json:"agent"`
+	Key   string `json:"key,omitempty"` // the name of the gateway's key that began it
+	Outcome
 
 	Name    string `json:"name"`    // short, for lists: verb and object
 	Command string `json:"command"` // as given; of a long one only the beginning and the end
@@ -58,9 +64,8 @@ type Status struct {
 	// Enforced is what the kernel enforces; nil: nothing.
 	Enforced *corral.Enforced `json:"enforced,omitempty"`
 
-	Background bool         `json:"background"` // it is in no call's foreground
-	Exit       *corral.Exit `json:"exit,omitempty"`
-	EndedAt    *time.Time   `json:"endedAt,omitempty"`
+	Background bool       `json:"background"` // it is in no call's foreground
+	EndedAt    *time.Time `json:"endedAt,omitempty"`
 
 	OutputBytes  int64 `json:"outputBytes"`            // written by the command so far
 	OmittedBytes int64 `json:"omittedBytes,omitempty"` // that the log no longer has

@@ -17,10 +17,10 @@ func TestLogs(t *testing.T) {
 	ended := at(3)
 	var list []sandboxLog
 	for _, st := range []session.Status{
-		{ID: "i.a", Command: "make", PID: 7, StartedAt: at(1), EndedAt: &ended, Exit: &corral.Exit{Code: 2, Reason: corral.ReasonExited}},
-		{ID: "i.b", Command: "true", StartedAt: at(2), EndedAt: &ended, Exit: &corral.Exit{Reason: corral.ReasonExited}},
-		{ID: "i.c", Command: "lost", StartedAt: at(4), EndedAt: &ended, State: session.Unknown},
-		{ID: "i.d", Command: "sleep", StartedAt: at(5), State: session.Running},
+		{ID: "i.a", Command: "make", PID: 7, StartedAt: at(1), EndedAt: &ended, Outcome: session.Outcome{Exit: &corral.Exit{Code: 2, Reason: corral.ReasonExited}}},
+		{ID: "i.b", Command: "true", StartedAt: at(2), EndedAt: &ended, Outcome: session.Outcome{Exit: &corral.Exit{Reason: corral.ReasonExited}}},
+		{ID: "i.c", Command: "lost", StartedAt: at(4), EndedAt: &ended, Outcome: session.Outcome{State: session.Unknown}},
+		{ID: "i.d", Command: "sleep", StartedAt: at(5), Outcome: session.Outcome{State: session.Running}},
 	} {
 		list = append(list, logsOf(st)...)
 	}

@@ -24,15 +24,15 @@ func TestSessionTable(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	end := func(d time.Duration) *time.Time { e := ago(d); return &e }
 	list := []session.Status{
-		{ID: "brave-otter-k3x9abcd", Agent: "main", State: session.Running, Host: "gateway", StartedAt: ago(90 * time.Second), Name: "make test"},
-		{ID: "abcdefghijklmnopqrstuvwxyz", Agent: "main", State: session.Running, WaitingForInput: true, Host: "sandbox", StartedAt: ago(3 * time.Hour), Name: "python3\x1b[31m\n évil"},
-		{ID: "abcdefghijklmxxxxxxxxxxxxx", Agent: "b", State: session.Completed, Exit: exit(0, 0), EndedAt: end(time.Second), Host: "node", Node: "n1", StartedAt: ago(1500 * time.Millisecond), Name: "true"},
-		{ID: "c", Agent: "b", State: session.Completed, Exit: exit(3, 0), EndedAt: end(0), Host: "gateway", StartedAt: ago(49 * time.Hour), Name: "日本語のコマンド"},
-		{ID: "d", Agent: "b", State: session.Completed, Exit: exit(-1, corral.SIGKILL), EndedAt: end(0), Host: "gateway", StartedAt: ago(time.Minute), Name: "sleep"},
-		{ID: "e", Agent: "b", State: session.Failed, Reason: session.ReasonTimeout, Exit: exit(-1, corral.SIGTERM), EndedAt: end(0), Host: "gateway", StartedAt: ago(time.Minute)},
-		{ID: "f", Agent: "b", State: session.Unknown, Reason: session.ReasonLost, Host: "gateway", StartedAt: ago(time.Minute), Name: "x"},
-		{ID: "g", Agent: "b", State: session.Running, Unreachable: true, Host: "sandbox", StartedAt: ago(time.Minute), Name: "y"},
-		{ID: "h", Agent: "b", State: session.Failed, Reason: session.ReasonNotStarted},
+		{ID: "brave-otter-k3x9abcd", Agent: "main", Outcome: session.Outcome{State: session.Running}, Host: "gateway", StartedAt: ago(90 * time.Second), Name: "make test"},
+		{ID: "abcdefghijklmnopqrstuvwxyz", Agent: "main", Outcome: session.Outcome{State: session.Running}, WaitingForInput: true, Host: "sandbox", StartedAt: ago(3 * time.Hour), Name: "python3\x1b[31m\n évil"},
+		{ID: "abcdefghijklmxxxxxxxxxxxxx", Agent: "b", Outcome: session.Outcome{State: session.Completed, Exit: exit(0, 0)}, EndedAt: end(time.Second), Host: "node", Node: "n1", StartedAt: ago(1500 * time.Millisecond), Name: "true"},
+		{ID: "c", Agent: "b", Outcome: session.Outcome{State: session.Completed, Exit: exit(3, 0)}, EndedAt: end(0), Host: "gateway", StartedAt: ago(49 * time.Hour), Name: "日本語のコマンド"},
+		{ID: "d", Agent: "b", Outcome: session.Outcome{State: session.Completed, Exit: exit(-1, corral.SIGKILL)}, EndedAt: end(0), Host: "gateway", StartedAt: ago(time.Minute), Name: "sleep"},
+		{ID: "e", Agent: "b", Outcome: session.Outcome{State: session.Failed, Reason: session.ReasonTimeout, Exit: exit(-1, corral.SIGTERM)}, EndedAt: end(0), Host: "gateway", StartedAt: ago(time.Minute)},
+		{ID: "f", Agent: "b", Outcome: session.Outcome{State: session.Unknown, Reason: session.ReasonLost}, Host: "gateway", StartedAt: ago(time.Minute), Name: "x"},
+		{ID: "g", Agent: "b", Outcome: session.Outcome{State: session.Running}, Unreachable: true, Host: "sandbox", StartedAt: ago(time.Minute), Name: "y"},
+		{ID: "h", Agent: "b", Outcome: session.Outcome{State: session.Failed, Reason: session.ReasonNotStarted}},
 	}
 	check := func(file, got string) {
 		t.Helper()
@@ -83,15 +83,15 @@ func TestSessionEnd(t *testing.T) {
 		status session.Status
 		code   int
 	}{
-		{session.Status{State: session.Completed, Exit: exit(0, 0, corral.ReasonExited)}, 0},
-		{session.Status{State: session.Completed, Exit: exit(9, 0, corral.ReasonExited)}, 9},
-		{session.Status{State: session.Completed, Exit: exit(-1, 9, corral.ReasonExited)}, 137},
-		{session.Status{State: session.Failed, Reason: session.ReasonTimeout, Exit: exit(-1, 15, corral.ReasonTimeout)}, 124},
-		{session.Status{State: session.Failed, Reason: session.ReasonOOM, Exit: exit(-1, 9, corral.ReasonOOM)}, 137},
-		{session.Status{State: session.Failed, Reason: session.ReasonOOM, Exit: exit(137, 0, corral.ReasonOOM)}, 137},
-		{session.Status{State: session.Failed, Reason: session.ReasonKilled, Exit: exit(-1, 15, corral.ReasonExited)}, 143},
-		{session.Status{State: session.Failed, Reason: session.ReasonNotStarted}, 125},
-		{session.Status{State: session.Unknown, Reason: session.ReasonLost}, 125},
+		{session.Status{Outcome: session.Outcome{State: session.Completed, Exit: exit(0, 0, corral.ReasonExited)}}, 0},
+		{session.Status{Outcome: session.Outcome{State: session.Completed, Exit: exit(9, 0, corral.ReasonExited)}}, 9},
+		{session.Status{Outcome: session.Outcome{State: session.Completed, Exit: exit(-1, 9, corral.ReasonExited)}}, 137},
+		{session.Status{Outcome: session.Outcome{State: session.Failed, Reason: session.ReasonTimeout, Exit: exit(-1, 15, corral.ReasonTimeout)}}, 124},
+		{session.Status{Outcome: session.Outcome{State: session.Failed, Reason: session.ReasonOOM, Exit: exit(-1, 9, corral.ReasonOOM)}}, 137},
+		{session.Status{Outcome: session.Outcome{State: session.Failed, Reason: session.ReasonOOM, Exit: exit(137, 0, corral.ReasonOOM)}}, 137},
+		{session.Status{Outcome: session.Outcome{State: session.Failed, Reason: session.ReasonKilled, Exit: exit(-1, 15, corral.ReasonExited)}}, 143},
+		{session.Status{Outcome: session.Outcome{State: session.Failed, Reason: session.ReasonNotStarted}}, 125},
+		{session.Status{Outcome: session.Outcome{State: session.Unknown, Reason: session.ReasonLost}}, 125},
 	} {
 		if got := exitCode(sessionEnd(tc.status)); got != tc.code {
 			t.Errorf("%+v: %d, want %d", tc.status, got, tc.code)

@@ -202,7 +202,7 @@ func (r released) Denied(_ context.Context, rec approval.Record, why string, att
 	}
 	return r.sessions.Announce(session.Event{
 		Type: session.EventDenied, Agent: rec.Agent, SessionID: rec.StartID(), Approval: rec.ID, Name: session.Name(rec.Text()),
-		State: session.Failed, Wake: !attended,
+		Outcome: session.Outcome{State: session.Failed}, Wake: !attended,
 		Text: fmt.Sprintf("Exec denied (%s): %s", about, rec.Text()),
 	})
 }
