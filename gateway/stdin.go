@@ -197,7 +197,7 @@ func (in *input) copy(ctx context.Context) (total int64, err error) {
 			return total, nil
 		}
 		if err != nil {
-			return total, corral.Errorf(corral.ErrInvalid, "", "the body could not be read: %w", err)
+			return total, err
 		}
 	}
 }
@@ -211,12 +211,18 @@ func (in *input) open() {
 
 // fill reads what has arrived.
 func (in *input) fill(buf []byte) (int, error) {
+	var n int
+	var err error
 	if in.whole { // else it may be a person who types
-		if err := in.readUntil(time.Now().Add(StallLimit)); err != nil {
-			return 0, err
-		}
+		err = in.readUntil(time.Now().Add(StallLimit))
 	}
-	return in.body.Read(buf)
+	if err == nil {
+		n, err = in.body.Read(buf)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = corral.Errorf(corral.ErrInvalid, "", "the body could not be read: %w", err)
+	}
+	return n, err
 }
 
 func (in *input) write(ctx context.Context, p []byte) (int, error) {
@@ -240,8 +246,6 @@ func (in *input) drain() (err error) {
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
-	} else if err != nil {
-		err = corral.Errorf(corral.ErrInvalid, "", "the body could not be read: %w", err)
 	}
 	if in.ahead.Stop() {
 		err = errors.Join(err, in.readUntil(time.Unix(1, 0))) // at once

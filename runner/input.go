@@ -37,6 +37,9 @@ func feed(ctx context.Context, p corral.Process, tty bool, src io.Reader, fail f
 }
 
 func (f *feeder) copy(ctx context.Context) error {
+	if f.src != nil {
+		defer f.src.Stop()
+	}
 	for f.src != nil {
 		data, err := f.src.Next()
 		if errors.Is(err, io.EOF) {
@@ -49,7 +52,6 @@ func (f *feeder) copy(ctx context.Context) error {
 			return nil
 		}
 		if _, err := f.p.Write(ctx, data); closedInput(err) {
-			f.src.Stop()
 			return nil // as with a closed pipe: the command does not want the rest
 		} else if err != nil {
 			return fmt.Errorf("cannot pass standard input to the command: %w", err)

@@ -48,18 +48,15 @@ func (r *Reader) run() {
 	piece := make([]byte, pieceSize)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for {
+	for !r.stopped && r.err == nil {
 		room := r.room()
-		for room == 0 && !r.stopped {
+		if room == 0 {
 			r.changed.Wait()
-			room = r.room()
-		}
-		if r.stopped || r.err != nil {
-			return
+			continue
 		}
 		r.reading = true
 		r.mu.Unlock()
-		n, err := r.read(piece[:min(pieceSize, room)])
+		n, err := r.read(piece[:room])
 		r.mu.Lock()
 		r.reading = false
 		r.arrived = append(r.arrived, piece[:n]...)
@@ -71,7 +68,7 @@ func (r *Reader) run() {
 // room is how much may be read now. mu is held.
 func (r *Reader) room() int {
 	held := len(r.arrived)
-	if grown := int64(2 * held); held > 0 && grown > r.lent && !r.stopped {
+	if grown := int64(2 * held); grown > r.lent {
 		if spare.Add(grown-r.lent) > allSpare {
 			spare.Add(r.lent - grown)
 			return 0
