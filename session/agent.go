@@ -137,11 +137,7 @@ func WithBegun(ctx context.Context, told func(*Session)) context.Context {
 func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, err error) {
 	cmd := o.Command
 	start := begun{
-		Origin: origin.Origin{
-			Agent: a.name, Command: shortened(text(cmd)), TTY: cmd.TTY != nil, Stdin: cmd.Stdin,
-			Merged: cmd.MergeStderr || cmd.TTY != nil, Grace: cmd.Grace,
-		},
-		For: cmd.Description, At: time.Now().UTC(), Background: o.Background, Notify: o.NotifyOnExit, Keep: o.Keep,
+		Origin: origin.New(a.name, shortened(text(cmd)), cmd), For: cmd.Description, At: time.Now().UTC(), Background: o.Background, Notify: o.NotifyOnExit, Keep: o.Keep,
 		Key: keyFrom(ctx).Name, Approval: cmd.Approval, Notice: o.RunningNotice,
 	}
 	if cmd.ID == "" {

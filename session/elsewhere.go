@@ -40,7 +40,7 @@ func (a Agent) Find(ctx context.Context, id string) (*Session, error) {
 // addProcess adds a session for a process, or returns the session that has its ID.
 func (a Agent) addProcess(p corral.Process, o origin.Origin, foreign bool) (*Session, error) {
 	info := p.Info()
-	o.Agent, o.Command, o.Merged = a.name, shortened(o.Command), o.Merged || o.TTY
+	o.Agent, o.Command = a.name, shortened(o.Command)
 	s := newSession(a.m, info.ID, begun{Origin: o, At: info.StartedAt, Background: true, Keep: true, Foreign: foreign})
 	if old, err := a.m.add(context.Background(), s); err != nil || old != nil {
 		return old, err

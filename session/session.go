@@ -52,6 +52,7 @@ type Session struct {
 }
 
 func newSession(m *Manager, id string, start begun) *Session {
+	start.Merged = start.Merged || start.TTY // a terminal has one stream
 	return &Session{
 		m: m, id: id, name: Name(start.Command), start: start, background: start.Background,
 		ready: make(chan struct{}), done: make(chan struct{}), polling: make(chan struct{}, 1), sizeAt: start.At,

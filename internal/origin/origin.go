@@ -19,6 +19,11 @@ type Origin struct {
 	Grace   time.Duration `json:"grace,omitempty"`
 }
 
+// New is the origin of a command of an agent, which is shown as text.
+func New(agent, text string, cmd corral.Command) Origin {
+	return Origin{Agent: agent, Command: text, TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Merged: cmd.MergeStderr, Grace: cmd.Grace}
+}
+
 // Info is what is kept and sent of a process: the public part, and what it was begun
 // as. In JSON it is one object.
 type Info struct {

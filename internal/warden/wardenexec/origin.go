@@ -24,7 +24,6 @@ func originOf(ctx context.Context, cmd corral.Command) *origin.Origin {
 	if len(text) > maxOriginText {
 		text = text[:maxOriginText] + "…"
 	}
-	return &origin.Origin{
-		Agent: agent, Command: strings.ToValidUTF8(text, ""), TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Merged: cmd.MergeStderr, Grace: cmd.Grace,
-	}
+	o := origin.New(agent, strings.ToValidUTF8(text, ""), cmd)
+	return &o
 }
