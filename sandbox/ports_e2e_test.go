@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,10 @@ func fetchedFile(ctx context.Context, e *sandbox.Executor, port int, name string
 	if err != nil {
 		return "", err
 	}
+	return fetchedOver(conn, name)
+}
+
+func fetchedOver(conn net.Conn, name string) (string, error) {
 	defer conn.Close()
 	if _, err := io.WriteString(conn, "GET /"+name+" HTTP/1.0\r\n\r\n"); err != nil {
 		return "", err
@@ -118,17 +123,26 @@ func TestDialPortInMessages(t *testing.T) {
 			if _, err := e.DialPort(t.Context(), 8081); !errors.Is(err, corral.ErrNotListening) {
 				t.Errorf("nothing listens: %v", err)
 			}
-			// Many at a time take no thread of the warden's, which may get no more.
+			// Many at a time take no thread of the warden's, which may get no more. They are
+			// opened one after another: what listens has a short queue.
 			threads := func() string { return output(t, e, "grep Threads /proc/1/status") }
 			before := threads()
 			var wg sync.WaitGroup
-			for range 50 {
+			begun := make(chan struct{})
+			for i := range 50 {
+				conn, err := e.DialPort(t.Context(), 8080)
+				if err != nil {
+					t.Errorf("connection %d of many: %v", i+1, err)
+					continue
+				}
 				wg.Go(func() {
-					if text, err := fetchedFile(t.Context(), e, 8080, "sum"); err != nil || !strings.Contains(text, sum) {
+					<-begun
+					if text, err := fetchedOver(conn, "sum"); err != nil || !strings.Contains(text, sum) {
 						t.Errorf("one of many: %q, %v", text, err)
 					}
 				})
 			}
+			close(begun)
 			wg.Wait()
 			if now := threads(); now != before {
 				t.Errorf("the warden has %s, and had %s", now, before)
