@@ -42,7 +42,7 @@ func (c Config) Refusals() []boundary.Refusal {
 		list = append(list, boundary.Refusals(c.completeWorkspace())...)
 	}
 	if c.Isolation.User != "" {
-		list = append(list, boundary.Refusals(checkUser(c.Isolation.User))...)
+		list = append(list, boundary.Refusals(users.Check(c.Isolation.User))...)
 	}
 	return append(list, boundary.Refusals(c.judge())...)
 }

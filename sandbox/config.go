@@ -7,15 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/pathenv"
-	"github.com/corral-exec/corral/sandbox/boundary"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/secrets"
 	"github.com/corral-exec/corral/sandbox/users"
@@ -236,7 +233,7 @@ func (c *Config) complete() error {
 	if c.Isolation.User == "" {
 		c.Isolation.User, c.anyUser = c.owner(), true
 	}
-	if err := checkUser(c.Isolation.User); err != nil {
+	if err := users.Check(c.Isolation.User); err != nil {
 		return err
 	}
 	set(&c.Isolation.UIDRange, DefaultUIDRange)
@@ -309,20 +306,3 @@ const minOutputRate = 1 << 20
 // minPids is how many processes and threads a sandbox needs at least: the warden
 // has up to a dozen, see its reserveThreads.
 const minPids = 16
-
-// nobody runs commands when no other user is named.
-const nobody = "65534:65534"
-
-func checkUser(user string) error {
-	uid, gid, ok := strings.Cut(user, ":")
-	for _, s := range []string{uid, gid} {
-		n, err := strconv.ParseUint(s, 10, 31)
-		if !ok || err != nil || strconv.FormatUint(n, 10) != s {
-			return corral.Errorf(corral.ErrInvalid, "use numbers, such as 1000:1000", "%q is not a user and group for the sandbox", user)
-		}
-	}
-	if uid == "0" {
-		return &boundary.Refusal{Rule: boundary.UserRoot, Subject: user, Why: "commands in a sandbox do not run as root", Fix: "name an unprivileged user, such as " + nobody}
-	}
-	return nil
-}

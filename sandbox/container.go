@@ -189,7 +189,7 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info) 
 		return err
 	}
 	if spec.User != s.user(info) && c.PID != 0 { // a user of its own
-		return users.Name(c.PID, boxDir(s.StateDir, spec.Labels[labelBox]), s.Workspace.Home, userOf(s.Isolation.User), userOf(spec.User))
+		return users.Prepare(c.PID, boxDir(s.StateDir, spec.Labels[labelBox]), s.Workspace.Home, users.Parse(s.Isolation.User), users.Parse(spec.User))
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/warden/wire"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/users"
 )
 
 // acceptWarden waits for the container's init to dial.
@@ -183,7 +184,7 @@ func (c *Config) owner() string {
 			}
 		}
 	}
-	return nobody
+	return users.Nobody
 }
 
 func ownerOf(file string) (uid int, ok bool) {

@@ -61,7 +61,7 @@ func (c *Config) checkOwner(info engine.Info) error {
 
 // remapped is a user of a container as it is outside.
 func remapped(text string, info engine.Info) files.User {
-	u := userOf(text)
+	u := users.Parse(text)
 	return files.User{UID: u.UID + info.RemapUID, GID: u.GID + info.RemapGID}
 }
 
@@ -89,7 +89,7 @@ func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), 
 	if !info.Local || info.Rootless {
 		return undo, nil
 	}
-	shown, owner := remapped(s.User, info), userOf(c.Isolation.User)
+	shown, owner := remapped(s.User, info), users.Parse(c.Isolation.User)
 	maps := map[files.User]*users.Mapping{}
 	defer func() {
 		for _, m := range maps {
@@ -166,7 +166,7 @@ func (e *Executor) Files(ctx context.Context) (files.FS, error) {
 			return nil, err
 		}
 	} else {
-		user := userOf(set.Isolation.User)
+		user := users.Parse(set.Isolation.User)
 		d = files.Directory{Path: dir, User: &user}
 	}
 	d.Root, d.ReadOnly, d.Shown = root, set.Workspace.Access == AccessReadOnly, e.shownUser
@@ -196,6 +196,6 @@ func (e *Executor) shownUser() (*files.User, error) {
 	if errors.Is(err, os.ErrNotExist) || err == nil && box.UID == 0 {
 		return nil, nil
 	}
-	user := userOf(box.User)
+	user := users.Parse(box.User)
 	return &user, err
 }

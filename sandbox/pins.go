@@ -6,6 +6,7 @@ import (
 	"github.com/corral-exec/corral/sandbox/boundary"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/secrets"
+	"github.com/corral-exec/corral/sandbox/users"
 )
 
 // pins hold on to what is mounted from this machine, from before a container is
@@ -21,7 +22,7 @@ type pinned struct {
 // hold on to all of it.
 func (c *Config) hold(s engine.Spec, here bool) (pins, error) {
 	if here {
-		if err := secrets.Write(c.StateDir, c.Name, c.Mounts.Secrets, userOf(c.Isolation.User)); err != nil {
+		if err := secrets.Write(c.StateDir, c.Name, c.Mounts.Secrets, users.Parse(c.Isolation.User)); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/sandbox/users"
 )
 
 // A setup is a configuration that is complete, with what follows from it. It
@@ -39,7 +40,7 @@ func (s *setup) ownerWarning() []string {
 	if s.Workspace.Access != AccessReadWrite {
 		return nil
 	}
-	if user := userOf(s.Isolation.User).UID; s.Workspace.Dir != "" {
+	if user := users.Parse(s.Isolation.User).UID; s.Workspace.Dir != "" {
 		if uid, ok := ownerOf(s.Workspace.Dir); ok && uid != user {
 			return []string{fmt.Sprintf("The workspace %s belongs to user %d, and commands run as user %d: they may not be able to write to it, unless it is given to them (chown -R %s %s).", s.Workspace.Dir, uid, user, s.Isolation.User, s.Workspace.Dir)}
 		}

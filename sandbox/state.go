@@ -6,25 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/sandbox/engine"
-	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/sandbox/place"
 	"github.com/corral-exec/corral/sandbox/private"
 	"github.com/corral-exec/corral/sandbox/secrets"
 )
-
-// userOf reads uid:gid, which checkUser has checked.
-func userOf(text string) (u files.User) {
-	uid, gid, _ := strings.Cut(text, ":")
-	u.UID, _ = strconv.Atoi(uid)
-	u.GID, _ = strconv.Atoi(gid)
-	return u
-}
 
 // sweepOnce removes, before this life's first container, those that will not be
 // used again, and what a crash left of this sandbox. The sandbox's lock is held.

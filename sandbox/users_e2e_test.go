@@ -3,6 +3,7 @@
 package sandbox_test
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -68,7 +69,11 @@ func TestOwnUsers(t *testing.T) {
 			c.Name, c.Driver = "by-exec", sandbox.DriverExec
 		}),
 	}
-	seen := map[string]int{}
+	machine, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{strings.TrimSpace(string(machine)): 1}
 	var ids []string
 	for i, x := range boxes {
 		id := says(t, x, "id -u")
@@ -77,6 +82,12 @@ func TestOwnUsers(t *testing.T) {
 		}
 		seen[id]++
 		ids = append(ids, id)
+		// Nor has it another's boot ID, or the machine's.
+		boot := says(t, x, "cat /proc/sys/kernel/random/boot_id")
+		if _, err := hex.DecodeString(strings.ReplaceAll(boot, "-", "")); err != nil || len(boot) != 36 || seen[boot] != 0 {
+			t.Errorf("sandbox %d has the boot ID %q, and another has it: %v", i, boot, seen[boot] != 0)
+		}
+		seen[boot]++
 	}
 	// A container that is made anew has another user, and its files are still its
 	// sandbox's; the one that commands are left in keeps its own.
@@ -84,6 +95,9 @@ func TestOwnUsers(t *testing.T) {
 	p := begin(t, boxes[0], "left", "while test -e d/f; do sleep 0.1; done; id -u")
 	if _, _, err := boxes[0].Recreate(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if boot := says(t, boxes[0], "cat /proc/sys/kernel/random/boot_id"); seen[boot] != 0 {
+		t.Errorf("the next container has the boot ID %s, as one before", boot)
 	}
 	anew := says(t, boxes[0], "id -u; cat d/f; echo y >>d/f; stat -c %u d/f; stat -c %u .; rm d/f")
 	uid, rest, _ := strings.Cut(anew, "\n")

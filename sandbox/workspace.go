@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/sandbox/place"
 	"github.com/corral-exec/corral/sandbox/private"
+	"github.com/corral-exec/corral/sandbox/users"
 )
 
 // A private workspace is a directory of the state directory, or a volume of an
@@ -149,7 +150,7 @@ func (s *setup) makePrivate(ctx context.Context, dir string) error {
 		}
 		reached(stepMounted)
 	}
-	return give(dir, userOf(s.Isolation.User))
+	return give(dir, users.Parse(s.Isolation.User))
 }
 
 // volumes are being made, by their directories.

@@ -30,9 +30,8 @@ func suite(t testing.TB) (dir string, ok bool) {
 
 // Why tests of the suite do not pass.
 const (
-	egress   = "there is no egress policy yet, and the test needs the internet"
-	root     = "there is no root in a sandbox, and its root file system is read-only"
-	noKernel = "a container has no kernel of its own that could be booted anew"
+	egress = "there is no egress policy yet, and the test needs the internet"
+	root   = "there is no root in a sandbox, and its root file system is read-only"
 )
 
 // exceptions are the tests that do not pass, with the reason.
@@ -47,7 +46,6 @@ var exceptions = map[string]string{
 	"tests/sandbox/commands/envVars.test.ts > bash command scoped env vars":                                                                 root + ": it calls sudo",
 	"tests/sandbox/files/signing.test.ts > file signing test upload file with valid signing as root user":                                   root + ": it writes to /root",
 	"tests/sandbox/files/write.test.ts > write multiple files":                                                                              root + ": it writes to directories of /",
-	"tests/sandbox/snapshot.test.ts > filesystem-only pause reboots on resume but keeps the filesystem":                                     noKernel,
 }
 
 // failed is a test that did not pass, in what the script says.

@@ -18,87 +18,126 @@ import (
 // maxAccounts bounds an image's /etc/passwd, in bytes.
 const maxAccounts = 1 << 20
 
-// Name has a container that runs know its user, shown, by the name that the image has
-// for owner: before any command, files in dir are mounted over its /etc/passwd and
-// /etc/group. pid is its init. An image without them, or with larger ones than
-// maxAccounts, stays as it is. With a home directory, the name is that of the
-// directory, whatever the image has for owner.
-func Name(pid int, dir, home string, owner, shown files.User) error {
+// Prepare has a container that runs see files of its own, in dir, in place of three
+// others, before any command. pid is its init.
+//
+//   - By /etc/passwd and /etc/group its user, shown, has the name that the image has for
+//     owner; with a home directory, the name of that, whatever the image has for owner.
+//   - /proc/sys/kernel/random/boot_id is this container's: a program that finds what
+//     another one left (PID and boot ID in a file that locks something) can tell that it
+//     ran in a container that is gone, and two sandboxes cannot tell that they are on the
+//     same machine.
+//
+// A file that is not there, or is larger than maxAccounts, stays as it is.
+func Prepare(pid int, dir, home string, owner, shown files.User) error {
 	root, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/root", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return ignoreMissing(err) // it has ended
 	}
 	defer unix.Close(root)
+	boot, err := os.ReadFile("/proc/sys/kernel/random/uuid") // each time another one, as the kernel makes them for boots
+	if err != nil {
+		return err
+	}
+	var moves []move
+	defer func() {
+		for _, m := range moves {
+			m.close()
+		}
+	}()
 	for _, f := range []struct {
-		name string
+		path string
 		with func([]byte) []byte
 	}{
-		{"passwd", func(b []byte) []byte { return withAccount(b, home, owner.UID, shown.UID, shown.GID) }},
-		{"group", func(b []byte) []byte { return withGroup(b, home, owner.GID, shown.GID) }},
+		{"etc/passwd", func(b []byte) []byte { return withAccount(b, home, owner.UID, shown.UID, shown.GID) }},
+		{"etc/group", func(b []byte) []byte { return withGroup(b, home, owner.GID, shown.GID) }},
+		{"proc/sys/kernel/random/boot_id", func([]byte) []byte { return boot }},
 	} {
-		if err := replaceIn(root, pid, "etc/"+f.name, filepath.Join(dir, f.name), f.with); err != nil {
-			return fmt.Errorf("cannot name the sandbox's user in /etc/%s: %w", f.name, err)
+		m, err := replacement(root, f.path, filepath.Join(dir, filepath.Base(f.path)), f.with)
+		if err != nil {
+			return fmt.Errorf("cannot replace the sandbox's /%s: %w", f.path, err)
 		}
+		if m != nil {
+			moves = append(moves, *m)
+		}
+	}
+	if err := moveInto(pid, moves); err != nil {
+		return fmt.Errorf("cannot replace files of the sandbox: %w", err)
 	}
 	return nil
 }
 
-// replaceIn mounts, over a file of a container, a file of this machine with its
-// content changed.
-func replaceIn(root, pid int, name, file string, change func([]byte) []byte) error {
+// A move is a mount that is to be moved onto a file.
+type move struct {
+	tree   int      // of the mount
+	target *os.File // within the container's root
+}
+
+func (m move) close() {
+	unix.Close(m.tree)
+	m.target.Close()
+}
+
+// replacement is the mount, for a file of a container, of a file of this machine with its
+// content changed; nil if the container's is to stay.
+func replacement(root int, path, file string, change func([]byte) []byte) (_ *move, err error) {
 	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	fd, err := unix.Openat2(root, name, &how)
+	fd, err := unix.Openat2(root, path, &how)
 	if err != nil {
-		return ignoreMissing(err)
+		return nil, ignoreMissing(err)
 	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
+	f, moved := os.NewFile(uintptr(fd), path), false
+	defer func() {
+		if !moved {
+			f.Close()
+		}
+	}()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return err
+		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxAccounts+1))
 	if err != nil || len(text) > maxAccounts {
-		return err
+		return nil, err
 	}
 	err = os.WriteFile(file, change(text), 0o644)
 	if err == nil {
 		err = os.Chmod(file, 0o644) // whatever the umask is: others read it there
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	tree, err := unix.OpenTree(unix.AT_FDCWD, file, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
-		return fmt.Errorf("open_tree: %w", err)
+		return nil, fmt.Errorf("open_tree: %w", err)
 	}
-	defer unix.Close(tree)
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC, Propagation: unix.MS_PRIVATE}
 	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
-		return fmt.Errorf("mount_setattr: %w", err)
+		unix.Close(tree)
+		return nil, fmt.Errorf("mount_setattr: %w", err)
 	}
-	// What the file leads to was opened above, within the container's root.
-	return moveInto(pid, tree, fd)
+	moved = true
+	return &move{tree, f}, nil
 }
 
-// moveInto moves a mount onto a file in the mount namespace of a process. Only a
-// process with one thread can enter it, so a child process does this and nothing
-// else. (A thread of our own would have to end afterwards, and processes that it
-// started with a parent-death signal would be killed.)
-func moveInto(pid, tree, target int) error {
+// moveInto moves mounts onto files in the mount namespace of a process. Only a process
+// with one thread can enter it, so a child process does this and nothing else. (A thread
+// of our own would have to end afterwards, and processes that it started with a
+// parent-death signal would be killed.)
+func moveInto(pid int, moves []move) error {
 	ns, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return ignoreMissing(err)
 	}
 	defer unix.Close(ns)
-	err = spawn.Calls(
-		spawn.Call{Number: unix.SYS_SETNS, Args: [6]uintptr{uintptr(ns), unix.CLONE_NEWNS}},
-		spawn.Call{Number: unix.SYS_MOVE_MOUNT, Args: [6]uintptr{
-			uintptr(tree), uintptr(unsafe.Pointer(&empty)), uintptr(target), uintptr(unsafe.Pointer(&empty)),
+	calls := []spawn.Call{{Number: unix.SYS_SETNS, Args: [6]uintptr{uintptr(ns), unix.CLONE_NEWNS}}}
+	for _, m := range moves {
+		calls = append(calls, spawn.Call{Number: unix.SYS_MOVE_MOUNT, Args: [6]uintptr{
+			uintptr(m.tree), uintptr(unsafe.Pointer(&empty)), m.target.Fd(), uintptr(unsafe.Pointer(&empty)),
 			unix.MOVE_MOUNT_F_EMPTY_PATH | unix.MOVE_MOUNT_T_EMPTY_PATH,
-		}},
-	)
-	if err != nil {
+		}})
+	}
+	if err := spawn.Calls(calls...); err != nil {
 		return fmt.Errorf("move_mount: %w", err)
 	}
 	return nil

@@ -6,7 +6,7 @@
 //
 // Files do not change hands for it: on the disk what commands write is their owner's,
 // and the container's mounts show that owner as the container's user (idmapped mounts,
-// [Mapping]). The image's /etc/passwd has a line for it ([Name]).
+// [Mapping]). The image's /etc/passwd has a line for it ([Prepare]).
 package users
 
 import (
