@@ -65,6 +65,7 @@ type Sandbox struct {
 
 	TimeZone policy.Setting[string] `json:"timezone" pattern:"^[A-Za-z0-9][A-Za-z0-9_+,./:<>-]{0,63}$" like:"Europe/Berlin" by:"sandbox" doc:"Time zone that commands have in TZ: a name of the IANA database such as Europe/Berlin, which the image has to know, too, or one as POSIX has them, such as CET-1CEST. Without one: UTC."`
 
+	Root               policy.Setting[bool]   `json:"root" default:"false" by:"sandbox" doc:"Whether commands are root in the sandbox and can write to its root file system, for as long as the container lives. Only where that root has no rights on this machine: with gVisor (runtime), which then has no directory of this machine that it can write to, or an engine that remaps users (userns-remap)."`
 	Network            policy.Setting[string] `json:"network" default:"none" like:"none" by:"sandbox" doc:"Network it is on: none, bridge for the engine's own, which reaches everything, or the name of one that the engine has. The machine's own and other containers' are refused."`
 	AllowPublicTraffic policy.Setting[bool]   `json:"allowPublicTraffic" default:"false" by:"gateway" doc:"Whether anybody reaches the ports of its sandboxes by their host names (gateway.domain), without a key or the sandbox's token."`
 	Seccomp            policy.Setting[string] `json:"seccomp" like:"/etc/corral/seccomp.json" by:"sandbox" doc:"Seccomp profile, as the absolute path of a file in the form of the OCI runtime specification; unconfined is refused. Without one: Corral's, see docs/reference/seccomp.md."`

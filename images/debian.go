@@ -28,7 +28,7 @@ var (
 	always = strings.Fields(`ca-certificates passwd procps tzdata`)
 	daily  = strings.Fields(`
 		bash coreutils curl diffutils file findutils git gzip jq less patch
-		python3 ripgrep sed tar unzip xz-utils`)
+		python3 ripgrep sed sudo tar unzip xz-utils`)
 	compilers = strings.Fields(`
 		build-essential cmake golang-go nodejs npm pkg-config python3-dev
 		python3-pip python3-venv`)

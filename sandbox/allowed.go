@@ -259,6 +259,9 @@ func (c *Config) adapt(s *engine.Spec, info engine.Info) error {
 	if err := c.checkSize(info); err != nil {
 		return err
 	}
+	if err := c.checkRoot(s.Mounts, info); err != nil {
+		return err
+	}
 	if c.halve && info.CPUs > 0 {
 		s.CPUs = min(s.CPUs, float64(info.CPUs)/2)
 	}

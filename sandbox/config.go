@@ -154,6 +154,11 @@ type Isolation struct {
 	// workspace on the disk, or 65534:65534 where that is root. In the container
 	// it is a user of the sandbox's own where that is possible: see UIDRange.
 	User string
+	// Root has commands be root in the sandbox, whose root file system can then be
+	// written to. It takes gVisor, or an engine that remaps users: there root has no
+	// rights on this machine, whose files are the owner's (User) all the same. In gVisor
+	// there are none of this machine's that can be written to but private ones.
+	Root bool
 	// UIDRange are the IDs of users that containers have for themselves, as
 	// FIRST-LAST: what the kernel counts for each user is then counted for each
 	// sandbox. Files keep their owner. Empty: DefaultUIDRange; SharedUIDs: none.
@@ -231,7 +236,7 @@ func (c *Config) complete() error {
 		return err
 	}
 	if c.Isolation.User == "" {
-		c.Isolation.User, c.anyUser = c.owner(), true
+		c.Isolation.User, c.anyUser = users.Default(c.Workspace.Dir), true
 	}
 	if err := users.Check(c.Isolation.User); err != nil {
 		return err

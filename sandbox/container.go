@@ -62,8 +62,8 @@ func (c *Config) passesFiles(info engine.Info) bool {
 // there. Whatever is added to it makes containers new, see Hash; what differs
 // from box to box is added by spec.
 func (c *Config) plan() engine.Spec {
-	s := engine.Spec{Image: c.Image, Runtime: c.Runtime, User: c.Isolation.User, Dir: c.workdir()}
-	if c.anyUser && !c.uids.None() && !c.isolatedKernel() {
+	s := engine.Spec{Image: c.Image, Runtime: c.Runtime, User: c.Isolation.User, Dir: c.workdir(), Root: c.Isolation.Root}
+	if !s.Root && c.anyUser && !c.uids.None() && !c.isolatedKernel() {
 		s.UIDRange = c.Isolation.UIDRange
 	}
 	if !c.inMemory() { // else restrict adds it; as a mount it is the first

@@ -7,9 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -18,7 +16,6 @@ import (
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/warden/wire"
 	"github.com/corral-exec/corral/sandbox/engine"
-	"github.com/corral-exec/corral/sandbox/users"
 )
 
 // acceptWarden waits for the container's init to dial.
@@ -170,31 +167,4 @@ func lockFile(ctx context.Context, name string) (*os.File, error) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "wait for it, or end it", "another program uses the sandbox: %w", err)
 	}
 	return f, err
-}
-
-// owner is the user that commands run as when none is configured.
-func (c *Config) owner() string {
-	if os.Geteuid() != 0 {
-		return strconv.Itoa(os.Geteuid()) + ":" + strconv.Itoa(os.Getegid())
-	}
-	if c.Workspace.Dir != "" {
-		if info, err := os.Stat(c.Workspace.Dir); err == nil {
-			if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
-				return strconv.Itoa(int(st.Uid)) + ":" + strconv.Itoa(int(st.Gid))
-			}
-		}
-	}
-	return users.Nobody
-}
-
-func ownerOf(file string) (uid int, ok bool) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return 0, false
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
-	}
-	return int(st.Uid), true
 }

@@ -28,13 +28,14 @@ import (
 //     inside is. Commands run as that root, which has no capabilities and only the
 //     rights of the engine's user.
 
-// rootlessUser is who commands run as on a rootless engine: its user.
-const rootlessUser = "0:0"
+// rootUser is who commands run as on a rootless engine, whose user that is, and with
+// Isolation.Root.
+const rootUser = "0:0"
 
 // user is who commands run as.
 func (c *Config) user(info engine.Info) string {
-	if info.Rootless && c.anyUser {
-		return rootlessUser
+	if c.Isolation.Root || info.Rootless && c.anyUser {
+		return rootUser
 	}
 	return c.Isolation.User
 }
@@ -46,15 +47,35 @@ func (c *Config) checkOwner(info engine.Info) error {
 	switch {
 	case !info.Local:
 		return nil
-	case info.Rootless && !c.anyUser && c.Isolation.User != rootlessUser:
+	case info.Rootless && !c.anyUser && c.Isolation.User != rootUser:
 		return corral.Errorf(corral.ErrInvalid, "leave sandbox.user (--user) out: commands then run as the engine's user", "commands on a rootless engine cannot run as user %s: its files would belong to no user here", c.Isolation.User)
 	case info.Rootless:
-		owner, ok := ownerOf(strings.TrimPrefix(info.Address, "unix://"))
-		if ok && owner != os.Geteuid() {
-			return corral.Errorf(corral.ErrUnavailable, "run corral as that user, or use the machine's own engine", "the rootless engine at %s is user %d's, and corral runs as user %d: neither could use the other's files", info.Address, owner, os.Geteuid())
+		owner, ok := users.OwnerOf(strings.TrimPrefix(info.Address, "unix://"))
+		if ok && owner.UID != os.Geteuid() {
+			return corral.Errorf(corral.ErrUnavailable, "run corral as that user, or use the machine's own engine", "the rootless engine at %s is user %d's, and corral runs as user %d: neither could use the other's files", info.Address, owner.UID, os.Geteuid())
 		}
-	case remapped && os.Geteuid() != 0:
-		return corral.Errorf(corral.ErrUnavailable, "run corral as root, or use a rootless engine", "the engine at %s remaps users, and only root can give files to those", info.Address)
+	case (remapped || c.Isolation.Root) && os.Geteuid() != 0:
+		return corral.Errorf(corral.ErrUnavailable, "run corral as root, or use a rootless engine", "users in sandboxes of the engine at %s are others outside, and only root can give files to those", info.Address)
+	}
+	return nil
+}
+
+// checkRoot refuses root in a sandbox where it would have rights on this machine. What
+// gVisor changes outside it changes as root of the machine, which may take a file from
+// whoever has it.
+func (c *Config) checkRoot(mounts []engine.Mount, info engine.Info) error {
+	switch {
+	case !c.Isolation.Root:
+		return nil
+	case !info.KeepsRoot(c.Runtime):
+		return corral.Errorf(corral.ErrDenied, "leave sandbox.root out; or use gVisor (sandbox.runtime: runsc), or an engine of root's that remaps users (userns-remap)", "commands cannot be root in a sandbox of the engine at %s: root would have rights outside of it, too", info.Address)
+	case !c.gvisor():
+		return nil
+	}
+	for _, m := range mounts {
+		if !m.ReadOnly && !c.isPrivate(m) {
+			return corral.Errorf(corral.ErrDenied, "mount it read-only, or leave sandbox.root out", "root of a sandbox in gVisor could make files in %s its own, whose they may be", m.Source)
+		}
 	}
 	return nil
 }
@@ -111,7 +132,12 @@ func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), 
 			continue
 		}
 		if maps[disk] == nil {
-			if maps[disk], err = users.NewMapping(disk, shown); err != nil {
+			if c.Isolation.Root && c.gvisor() {
+				maps[disk], err = users.NewRootMapping(disk)
+			} else {
+				maps[disk], err = users.NewMapping(disk, shown)
+			}
+			if err != nil {
 				return fail(err)
 			}
 		}
@@ -193,7 +219,7 @@ func (e *Executor) shownUser() (*files.User, error) {
 		return nil, err
 	}
 	box, err := loadBox(e.stateDir, rec.Boxes[len(rec.Boxes)-1])
-	if errors.Is(err, os.ErrNotExist) || err == nil && box.UID == 0 {
+	if errors.Is(err, os.ErrNotExist) || err == nil && box.UID == 0 && box.User != rootUser {
 		return nil, nil
 	}
 	user := users.Parse(box.User)

@@ -41,8 +41,8 @@ func (s *setup) ownerWarning() []string {
 		return nil
 	}
 	if user := users.Parse(s.Isolation.User).UID; s.Workspace.Dir != "" {
-		if uid, ok := ownerOf(s.Workspace.Dir); ok && uid != user {
-			return []string{fmt.Sprintf("The workspace %s belongs to user %d, and commands run as user %d: they may not be able to write to it, unless it is given to them (chown -R %s %s).", s.Workspace.Dir, uid, user, s.Isolation.User, s.Workspace.Dir)}
+		if owner, ok := users.OwnerOf(s.Workspace.Dir); ok && owner.UID != user {
+			return []string{fmt.Sprintf("The workspace %s belongs to user %d, and commands run as user %d: they may not be able to write to it, unless it is given to them (chown -R %s %s).", s.Workspace.Dir, owner.UID, user, s.Isolation.User, s.Workspace.Dir)}
 		}
 	}
 	return nil

@@ -38,6 +38,8 @@ func (c Config) SharedUser(info engine.Info) (why string, err error) {
 // be called for a configuration that is complete.
 func (c *Config) sharesUser(info engine.Info, mounts []engine.Mount) string {
 	switch {
+	case c.Isolation.Root:
+		return "they are root in the sandbox (sandbox.root)"
 	case !c.anyUser:
 		return "sandbox.user names it"
 	case c.uids.None():

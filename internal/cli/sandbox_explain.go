@@ -145,6 +145,8 @@ func (e sandboxView) printBox(line func(name, format string, args ...any)) {
 		line("runtime", "%s", e.Runtime)
 	}
 	switch user := e.unlessRefused("user", e.User); {
+	case e.Root:
+		line("user", "root, which can write everywhere in it; its files are %s's", user)
 	case e.UIDRange != "":
 		line("user", "one of its own, of %s; its files are %s's", e.UIDRange, user)
 	case e.SharedUser != "":

@@ -82,6 +82,7 @@ func (o *Options) SettingsOf(c config.Agent) Settings {
 	configured(o, "seccomp", &s.Isolation.Seccomp, box.Seccomp)
 	configured(o, "apparmor", &s.Isolation.AppArmor, box.AppArmor)
 	configured(o, "timezone", &s.TimeZone, box.TimeZone)
+	s.Isolation.Root = box.Root.Value
 	configured(o, "uid-range", &s.Isolation.UIDRange, box.UIDRange)
 	s.Snapshot = box.Login.Value == config.LoginSnapshot
 	configured(o, "setup-command", &s.SetupCommand, box.SetupCommand)

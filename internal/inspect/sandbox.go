@@ -36,6 +36,7 @@ type Sandbox struct {
 	Missing bool          `json:"imageMissing,omitempty"` // the engine does not have it
 	Runtime string        `json:"runtime,omitempty"`      // empty: the engine's
 	User    string        `json:"user"`                   // owner of the files
+	Root    bool          `json:"root,omitempty"`         // commands are root in it
 	// UIDRange is the range of IDs from which the container gets a user of its own.
 	// SharedUser says why it gets none; commands then run as User. Both are empty if
 	// that is not known.
@@ -273,7 +274,7 @@ func (e *Sandbox) checkImage(ctx context.Context, eng daemon.Engine, of config.A
 }
 
 func (e *Sandbox) describe(s daemon.Settings, spec engine.Spec) {
-	e.Image, e.User = spec.Image, spec.User
+	e.Image, e.User, e.Root = spec.Image, spec.User, spec.Root
 	e.Network, e.Seccomp, e.AppArmor = cmp.Or(spec.Network, boundary.NetworkNone), "engine", cmp.Or(spec.AppArmor, "engine")
 	switch {
 	case e.Refused("seccomp"):

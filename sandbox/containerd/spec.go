@@ -102,6 +102,11 @@ func ociSpec(s engine.Spec, id, cgroup, dir string, imageEnv []string, h host) (
 			Sysctl: map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"},
 		},
 	}
+	if s.Root {
+		spec.Root.Readonly = false
+		all := slices.Clone(engine.RootCapabilities)
+		spec.Process.Capabilities = &specs.LinuxCapabilities{Bounding: all, Effective: all, Permitted: all}
+	}
 	if h.cgroupNamespaces {
 		spec.Linux.Namespaces = append(spec.Linux.Namespaces, specs.LinuxNamespace{Type: specs.CgroupNamespace})
 	}

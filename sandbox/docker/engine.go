@@ -316,6 +316,9 @@ func configs(s engine.Spec) (*container.Config, *container.HostConfig, error) {
 		},
 		ShmSize: s.Shm,
 	}
+	if s.Root {
+		host.ReadonlyRootfs, host.CapAdd = false, engine.RootCapabilities
+	}
 	switch { // the API's is of both
 	case s.Memory > 0 && s.Swap < 0:
 		host.MemorySwap = -1

@@ -79,6 +79,13 @@ type Info struct {
 // IsGVisor reports whether a runtime, by its name or path, is gVisor.
 func IsGVisor(runtime string) bool { return strings.HasPrefix(filepath.Base(runtime), "runsc") }
 
+// KeepsRoot reports whether root in a container has no rights of root's outside: the
+// container has a kernel of its own, or its root is another user to the machine's. A
+// rootless engine is not meant: what its containers leave, its user could not remove.
+func (i Info) KeepsRoot(runtime string) bool {
+	return !i.Rootless && (IsGVisor(runtime) || slices.ContainsFunc(i.Security, func(s string) bool { return strings.HasPrefix(s, "name=userns") }))
+}
+
 // OpensSockets reports whether gVisor, as the runtime of this name, lets what is in a
 // container connect to the Unix sockets that are mounted into it, and whether the
 // engine says so.
@@ -146,6 +153,11 @@ type Spec struct {
 	Profile  string              // digest of what Seccomp was chosen from, so that the container is made anew with it
 	AppArmor string              // name of a profile; empty: the engine's own
 
+	// Root is for commands that are root in the container: its root file system can be
+	// written to, and User, which is 0:0, has the capabilities that [RootCapabilities] are.
+	// Only a container whose root has no rights outside may have it.
+	Root bool
+
 	// UIDRange is where User is from, if it is the container's own, so that the
 	// container is made anew with another. It is nothing to an Engine.
 	UIDRange string
@@ -178,8 +190,12 @@ type Tmpfs struct {
 	Exec   bool // programs on it can be executed
 }
 
+// RootCapabilities are what root needs to install programs and to become another user.
+// None of them is about the machine, the network or devices.
+var RootCapabilities = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_CHROOT"}
+
 // Spec has no field for privileges, capabilities or host namespaces: every
-// Engine makes every container without them, on a read-only root, with no new
+// Engine makes every container without them (but for Root), on a read-only root, with no new
 // privileges, namespaces of its own, no devices but the usual ones, and no log
 // of its output. What it asks for was judged by package boundary; an Engine
 // refuses what it does not have (a network, a profile), and never leaves it out.

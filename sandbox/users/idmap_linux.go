@@ -37,6 +37,25 @@ func NewMapping(disk, shown files.User) (*Mapping, error) {
 	return &Mapping{ns}, nil
 }
 
+// foreign are the IDs on the disk of what other users than root of a sandbox write there:
+// those of the default range, which are no user's outside.
+const foreign, foreigners = 1879048192, 65536
+
+// NewRootMapping shows what is disk's as root's, and none of any other user of this
+// machine: root of a kernel of its own may do anything with what a mount shows, but the
+// machine's kernel lets nobody past rights to what belongs to nobody there. Other users in
+// the sandbox have IDs of their own on the disk.
+func NewRootMapping(disk files.User) (*Mapping, error) {
+	ids := func(owner int) []syscall.SysProcIDMap {
+		return []syscall.SysProcIDMap{{ContainerID: owner, HostID: 0, Size: 1}, {ContainerID: foreign + 1, HostID: 1, Size: foreigners - 1}}
+	}
+	ns, err := userNamespace(ids(disk.UID), ids(disk.GID))
+	if err != nil {
+		return nil, err
+	}
+	return &Mapping{ns}, nil
+}
+
 // Close ends the mapping; mounts that were made by it stay.
 func (m *Mapping) Close() error { return m.ns.Close() }
 

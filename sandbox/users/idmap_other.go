@@ -13,6 +13,8 @@ type Mapping struct{}
 
 func NewMapping(files.User, files.User) (*Mapping, error) { return nil, errors.ErrUnsupported }
 
+func NewRootMapping(files.User) (*Mapping, error) { return nil, errors.ErrUnsupported }
+
 func (*Mapping) Close() error { return nil }
 
 func (*Mapping) Mount(int, bool) (string, func() error, error) {

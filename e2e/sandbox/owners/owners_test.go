@@ -88,17 +88,22 @@ func matrix(t *testing.T, host string, uid, gid int, warden string) {
 		name   string
 		access sandbox.Access
 		size   int64
+		root   bool // commands are root
 	}{
-		{"rw", sandbox.AccessReadWrite, 0},
-		{"ro", sandbox.AccessReadOnly, 0},
-		{"none", sandbox.AccessNone, 0},
-		{"none of a size", sandbox.AccessNone, 64 << 20},
+		{"rw", sandbox.AccessReadWrite, 0, false},
+		{"ro", sandbox.AccessReadOnly, 0, false},
+		{"none", sandbox.AccessNone, 0, false},
+		{"none of a size", sandbox.AccessNone, 64 << 20, false},
+		{"rw, root", sandbox.AccessReadWrite, 0, true},
+		{"ro, root", sandbox.AccessReadOnly, 0, true},
+		{"none, root", sandbox.AccessNone, 0, true},
 	} {
 		t.Run(of.name, func(t *testing.T) {
 			access := of.access
-			m := &cell{T: t, work: filepath.Join(testdir.New(t), "work"), state: filepath.Join(testdir.New(t), "state"), uid: uid, gid: gid, access: access}
+			m := &cell{root: of.root, T: t, work: filepath.Join(testdir.New(t), "work"), state: filepath.Join(testdir.New(t), "state"), uid: uid, gid: gid, access: access}
 			m.fill()
 			cfg := sandbox.Config{Engine: engine, StateDir: m.state, Image: images.Busybox, WardenPath: warden, Workspace: sandbox.Workspace{Access: access, Size: of.size}}
+			cfg.Isolation.Root = of.root
 			if access != sandbox.AccessNone {
 				cfg.Workspace.Dir = m.work
 			}
@@ -125,6 +130,12 @@ func matrix(t *testing.T, host string, uid, gid int, warden string) {
 			if of.size > 0 && os.Geteuid() != 0 {
 				if _, err := e.Start(t.Context(), corral.Command{Shell: "true"}); err == nil || !strings.Contains(err.Error(), "is rootless, and only root can mount what limits it") {
 					t.Errorf("%v\nhint: %s", err, corral.Hint(err))
+				}
+				return
+			}
+			if info, err := engine.Info(t.Context()); err != nil || of.root && !info.KeepsRoot("") {
+				if _, serr := e.Start(t.Context(), corral.Command{Shell: "true"}); err != nil || !errors.Is(serr, corral.ErrDenied) {
+					t.Errorf("%v, %v", err, serr)
 				}
 				return
 			}
@@ -168,6 +179,7 @@ type cell struct {
 	work, state string
 	uid, gid    int
 	access      sandbox.Access
+	root        bool
 	box         corral.Executor
 	files       files.FS
 	shared      files.FS // the volume at /mnt/shared
@@ -186,6 +198,12 @@ func (m *cell) fill() {
 	}
 	if err := os.Chown(m.work, m.uid, m.gid); err != nil {
 		m.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		foreign := filepath.Join(m.work, "foreign")
+		if err := errors.Join(os.WriteFile(foreign, []byte("another's"), 0o600), os.Chown(foreign, 4399, 4399)); err != nil {
+			m.Fatal(err)
+		}
 	}
 }
 
@@ -236,7 +254,12 @@ func (m *cell) check() {
 		_, err := m.files.Write(m.Context(), "by-files", strings.NewReader("x"), files.WriteOptions{})
 		return err
 	}
-	if text, ok := m.try("! grep -E '^Cap.*[1-9a-f]$' /proc/self/status && grep -q 'NoNewPrivs:.1' /proc/self/status"); !ok {
+	switch text, ok := m.try("! grep -E '^Cap.*[1-9a-f]$' /proc/self/status && grep -q 'NoNewPrivs:.1' /proc/self/status"); {
+	case m.root:
+		if text, ok := m.try("[ $(id -u) = 0 ] && mkdir /app && echo x >/app/f && chown 33:34 /app/f && grep -q 'NoNewPrivs:.1' /proc/self/status"); !ok {
+			m.Errorf("commands are not root: %s", text)
+		}
+	case !ok:
 		m.Errorf("commands have capabilities, or can get some: %s", text)
 	}
 	if m.access == sandbox.AccessNone {
@@ -255,6 +278,9 @@ func (m *cell) check() {
 		if text, ok := m.try("cat " + name); !ok || text != "the user's" {
 			m.Errorf("the agent reads %s as %q", name, text)
 		}
+	}
+	if text, ok := m.try("cat foreign || chown 0 foreign || chmod 666 foreign"); ok {
+		m.Errorf("the agent has another user's file: %s", text)
 	}
 	if m.access == sandbox.AccessReadOnly {
 		for _, text := range []string{"echo x > f", "echo x > 0600", "mkdir d", "rm -f 0600", "chmod 777 0600"} {
