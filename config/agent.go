@@ -229,7 +229,7 @@ type E2B struct {
 	Templates policy.Setting[[]string] `json:"templates" item:"^[A-Za-z0-9][A-Za-z0-9_./:-]*=[^\\s]+$" like:"code=registry.example/code:1" form:"NAME=IMAGE" by:"gateway" doc:"Templates, as NAME=IMAGE. base is there in any case: without an image of its own it has that of the agent (sandbox.image). Clients can build templates from these, and from no other image: NAME may be what they call the image, such as python:3.12."`
 	Pool      policy.Setting[int]      `json:"pool" default:"0" min:"0" max:"100" by:"gateway" doc:"How many containers wait for new sandboxes of the template base, so that these need not. They are as configured for agent."`
 	Sandboxes policy.Setting[int]      `json:"sandboxes" default:"100" min:"1" max:"10000" by:"gateway" doc:"How many sandboxes clients may have at a time for one agent, paused ones counted."`
-	Root      policy.Setting[bool]     `json:"root" default:"false" by:"gateway" doc:"Take the user root that a client names for the sandbox's own user, without more rights than that has. Otherwise it is an error: there is no root in a sandbox."`
+	Root      policy.Setting[bool]     `json:"root" default:"false" by:"gateway" doc:"Take the user root that a client names for the sandbox's own user, without more rights than that has. Otherwise it is an error, unless commands are root there (sandbox.root)."`
 }
 
 // Node is what a machine that is a node lets gateways do.

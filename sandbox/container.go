@@ -188,7 +188,7 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info) 
 	if err := held.verifyIn(c); err != nil {
 		return err
 	}
-	if spec.User != s.user(info) && c.PID != 0 { // a user of its own
+	if (spec.User != s.user(info) || s.Isolation.Root && !s.isolatedKernel()) && c.PID != 0 { // a user of its own
 		return users.Prepare(c.PID, boxDir(s.StateDir, spec.Labels[labelBox]), s.Workspace.Home, users.Parse(s.Isolation.User), users.Parse(spec.User))
 	}
 	return nil

@@ -40,7 +40,7 @@ func TestRoot(t *testing.T) {
 					echo y >other && chown 34:35 other && stat -c '%u %g' other`) + "\n"; got != want {
 					t.Errorf("%s: %q, want %q", name, got, want)
 				}
-				if got := says(t, x, "grep -E '^(CapEff|NoNewPrivs)' /proc/self/status | tr '\\n' ' '"); got != "CapEff:\t00000000000400fb NoNewPrivs:\t1" && got != "CapEff:\t00000000000400fb" {
+				if got := says(t, x, "grep -E '^(CapEff|NoNewPrivs)' /proc/self/status | tr '\\n' ' '"); got != "CapEff:\t00000000000000fb NoNewPrivs:\t1" && got != "CapEff:\t00000000000000fb" {
 					t.Errorf("%s: %q", name, got)
 				}
 				host, err := x.HostWorkspace(t.Context())

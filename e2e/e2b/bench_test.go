@@ -14,8 +14,8 @@ func BenchmarkSDK(b *testing.B) {
 	if !ok {
 		b.Fatal("there is nothing to compare with: CORRAL_E2B_SUITE names the directory that has envd-linux-amd64.gz, E2B's daemon")
 	}
-	g := newRigWith(b, func(gateway map[string]any) {
-		withoutTLS(gateway)
+	g := newRigWith(b, func(_, gateway map[string]any) {
+		withoutTLS(nil, gateway)
 		gateway["e2b"].(map[string]any)["pool"] = 4
 	})
 	g.install(&clients, "bench.mjs")

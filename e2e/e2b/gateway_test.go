@@ -34,9 +34,9 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/test/built"
-	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/testnet"
+	"github.com/corral-exec/corral/sandbox/docker"
 )
 
 func TestMain(m *testing.M) {
@@ -62,6 +62,7 @@ type rig struct {
 	dir, state, program, config string
 	port                        int
 	key                         string
+	engine                      string // its address; empty: the usual one's
 
 	gateway *exec.Cmd
 	log     *os.File
@@ -71,16 +72,26 @@ type rig struct {
 // compute.
 func newRig(t *testing.T) *rig {
 	t.Parallel()
-	return newRigWith(t, func(map[string]any) {})
+	return newRigWith(t, func(_, _ map[string]any) {})
 }
 
-// newRigWith makes a rig, with what set changes in the configuration of the gateway.
-func newRigWith(t testing.TB, set func(gateway map[string]any)) *rig {
-	store := images.Store{Engine: enginetest.New(t).Images()}
+// newRigWith makes a rig, with what set changes in the configuration.
+func newRigWith(t testing.TB, set func(sandbox, gateway map[string]any)) *rig {
+	return newRigOn(t, "", set)
+}
+
+// newRigOn makes it on an engine at an address.
+func newRigOn(t testing.TB, address string, set func(sandbox, gateway map[string]any)) *rig {
+	engine, err := docker.New(docker.Options{Host: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	store := images.Store{Engine: engine.Images()}
 	if _, err := store.Ensure(t.Context(), images.Default, nil); err != nil {
 		t.Fatal(err)
 	}
-	g := &rig{TB: t, dir: t.TempDir(), state: testdir.New(t), port: testnet.FreePort(t)}
+	g := &rig{TB: t, engine: address, dir: t.TempDir(), state: testdir.New(t), port: testnet.FreePort(t)}
 	g.program, g.config = built.Program(t, "cmd/corral"), filepath.Join(g.dir, "corral.json5")
 	g.certify()
 	// Clients expect a program called python.
@@ -92,8 +103,9 @@ func newRigWith(t testing.TB, set func(gateway map[string]any)) *rig {
 		}, "domain": g.domain(),
 		"tls": map[string]any{"cert": filepath.Join(g.dir, "cert.pem"), "key": filepath.Join(g.dir, "key.pem")},
 	}
-	set(gateway)
-	config, err := json.Marshal(map[string]any{"sandbox": map[string]any{"mode": "all", "setupCommand": setup, "pids": 2 * streams}, "gateway": gateway})
+	sandbox := map[string]any{"mode": "all", "setupCommand": setup, "pids": 2 * streams}
+	set(sandbox, gateway)
+	config, err := json.Marshal(map[string]any{"sandbox": sandbox, "gateway": gateway})
 	g.ok(err)
 	g.ok(os.WriteFile(g.config, config, 0o600))
 	if g.log, err = os.Create(filepath.Join(g.dir, "gateway.log")); err != nil {
@@ -127,6 +139,9 @@ func (g *rig) start() {
 	g.Helper()
 	g.gateway = exec.Command(g.program, "gateway", "--state-dir", g.state, "--config", g.config)
 	g.gateway.Stdout, g.gateway.Stderr = g.log, g.log
+	if g.engine != "" {
+		g.gateway.Env = append(os.Environ(), "DOCKER_HOST="+g.engine)
+	}
 	g.ok(g.gateway.Start())
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", g.port))
@@ -202,6 +217,9 @@ func (g *rig) try(env []string, program string, args ...string) (string, error) 
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), env...)
+	if g.engine != "" {
+		cmd.Env = append(cmd.Env, "DOCKER_HOST="+g.engine)
+	}
 	if program == "npm" || program == "node" {
 		cmd.Dir = g.dir
 	}
@@ -354,7 +372,7 @@ func TestCLI(t *testing.T) {
 }
 
 // withoutTLS is for tests that compare with E2B's daemon, which has none.
-func withoutTLS(gateway map[string]any) {
+func withoutTLS(_, gateway map[string]any) {
 	delete(gateway, "tls")
 	delete(gateway, "domain")
 }

@@ -30,8 +30,8 @@ func TestStreams(t *testing.T) {
 	if !ok {
 		return
 	}
-	g := newRigWith(t, func(gateway map[string]any) {
-		withoutTLS(gateway)
+	g := newRigWith(t, func(_, gateway map[string]any) {
+		withoutTLS(nil, gateway)
 	})
 	own, remove := g.peer()
 	daemon := &peer{TB: t, url: g.daemon(dir), vars: map[string]string{}, header: map[string]string{"Authorization": basicUser}}

@@ -81,10 +81,10 @@ func (s *Server) checkStep(st buildStep) error {
 	default:
 		return corral.Errorf(errors.ErrUnsupported, "use RUN, COPY, ENV, WORKDIR and USER", "there is no step %.20q", st.Type)
 	}
-	if user == "root" && !s.cfg.Settings().Root.Value {
-		return errRoot
+	if !slices.Contains([]string{"", path.Base(Home), rootName}, user) {
+		return noUser(user)
 	}
-	return s.userOf(user)
+	return nil
 }
 
 // checkBuild says what is wrong with a build before it begins, and what it begins with.
@@ -137,7 +137,7 @@ func (s *Server) cached(b *build, spec buildSpec, from source, names []string) (
 	}
 	for n := steps; n > 0; n-- {
 		if layer, ok := s.cfg.Store.layers.find(func(a string) bool { return a == b.agent }, names[n-1]); ok {
-			return n, source{image: from.image, archive: s.cfg.Store.layers.file(layer.ID, ".tar"), preset: layer.Preset}
+			return n, source{image: from.image, archive: s.cfg.Store.layers.file(layer.ID, ".tar"), root: layer.Root, preset: layer.Preset}
 		}
 	}
 	return 0, from
@@ -153,7 +153,7 @@ func (s *Server) buildSteps(ctx context.Context, b *build, spec buildSpec, from 
 		ID: newID(), Agent: b.agent, Key: access.From(ctx).Ref(), Template: b.name, Image: from.image, Preset: from.preset,
 		Started: now, End: now.Add(buildLimit), Token: newToken(),
 	}
-	box, err = s.make(ctx, box, false, func(ctx context.Context, box Box) error { return s.unpack(ctx, box, from.archive) })
+	box, err = s.make(ctx, box, false, func(ctx context.Context, box Box) error { return s.unpack(ctx, box, from) })
 	if err != nil {
 		return stepBase, err
 	}
@@ -194,11 +194,23 @@ func (s *Server) buildSteps(ctx context.Context, b *build, spec buildSpec, from 
 
 // doStep does a step in the sandbox of a build, whose preset it changes.
 func (s *Server) doStep(ctx context.Context, b *build, box *Box, f files.FS, st buildStep, step string) error {
-	dir := cmp.Or(box.Preset.Dir, Home)
+	c := call{Context: ctx, box: *box, user: box.Preset.User}
+	switch st.Type {
+	case "RUN":
+		c.user = cmp.Or(st.arg(1), c.user)
+	case "COPY":
+		c.user = cmp.Or(st.arg(2), c.user)
+	case "USER":
+		c.user = st.arg(0)
+	}
+	if err := s.checkUser(c); err != nil {
+		return err
+	}
+	dir := cmp.Or(box.Preset.Dir, c.home())
 	switch st.Type {
 	case "RUN":
 		out := lines{b, step, map[corral.Stream][]byte{}}
-		exit, err := s.shell(call{Context: ctx, box: *box}, st.arg(0), out.add)
+		exit, err := s.shell(c, st.arg(0), out.add)
 		out.end()
 		if err != nil {
 			return err
@@ -244,8 +256,10 @@ func (s *Server) doStep(ctx context.Context, b *build, box *Box, f files.FS, st 
 			}
 		}
 		box.Preset.Dir = dir
+	case "USER":
+		box.Preset.User = c.user
 	}
-	return nil // USER: there is one user
+	return nil
 }
 
 // keepLayer keeps the state of the sandbox for later builds. The oldest layers are removed.
@@ -259,7 +273,7 @@ func (s *Server) keepLayer(ctx context.Context, box Box, f files.FS, name string
 			}
 		}
 	}
-	_, err := layers.take(Snapshot{ID: newSnapshotID(), Name: name, Agent: box.Agent, Image: box.Image, Created: time.Now().UTC(), Preset: box.Preset}, packed(ctx, f))
+	_, err := layers.take(Snapshot{ID: newSnapshotID(), Name: name, Agent: box.Agent, Image: box.Image, Created: time.Now().UTC(), Preset: box.Preset}, packed(ctx, box, f))
 	return err
 }
 
@@ -268,7 +282,7 @@ func (s *Server) keepTemplate(ctx context.Context, b *build, box Box, f files.FS
 	snaps := s.cfg.Store.snaps
 	_, err := snaps.take(Snapshot{
 		ID: b.id, Built: true, Agent: b.agent, Sandbox: box.ID, Template: b.name, Image: box.Image, Created: time.Now().UTC(), Preset: box.Preset,
-	}, packed(ctx, f))
+	}, packed(ctx, box, f))
 	if err != nil {
 		return err
 	}

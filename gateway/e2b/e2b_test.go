@@ -210,7 +210,13 @@ func TestResolve(t *testing.T) {
 	for name, want := range map[string]string{
 		"": Home, ".": Home, "~": Home, "a": Home + "/a", "~/a": Home + "/a", "/a/../b/": "/b", "../../../etc": "/etc", "~x": Home + "/~x", "/": "/",
 	} {
-		if got := resolve(name); got != want {
+		if got := (call{user: "root", box: Box{Root: true}}).resolve(name); got != strings.Replace(want, Home, "/root", 1) {
+			t.Errorf("of root, %q is %q", name, got)
+		}
+		if got := (call{user: "root"}).resolve(name); got != want { // whose sandbox has no other user
+			t.Errorf("of one user by another name, %q is %q", name, got)
+		}
+		if got := (call{}).resolve(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
@@ -255,7 +261,7 @@ func FuzzForm(f *testing.F) {
 	f.Add("--b\r\n\r\n", "b")
 	f.Fuzz(func(_ *testing.T, body, boundary string) {
 		_ = eachFile(strings.NewReader(body), boundary, func(name string, from io.Reader) error {
-			_ = resolve(name)
+			_ = call{}.resolve(name)
 			_, err := io.Copy(io.Discard, from)
 			return err
 		})

@@ -169,21 +169,6 @@ func (s *Server) Signer(r *http.Request) (id string, ok bool) {
 	return "", false
 }
 
-// userOf checks as whom something is to be done: as the sandbox's user, by whatever name
-// clients have for it.
-func (s *Server) userOf(name string) error {
-	switch name {
-	case "", "user":
-		return nil
-	case "root":
-		if s.cfg.Settings().Root.Value {
-			return nil
-		}
-		return errRoot
-	}
-	return corral.Errorf(api.ErrUnauthorized, "leave it out", "invalid user: there is no user %.40q in the sandbox", name)
-}
-
 // basicUser is the user in the header Authorization; empty: none.
 func basicUser(h http.Header) string {
 	name, _, _ := (&http.Request{Header: h}).BasicAuth()

@@ -19,22 +19,22 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// resolve is a path of a client: absolute, or below the home directory.
-func resolve(name string) string {
-	switch {
+// resolve is a path of a client: absolute, or below the home directory of its user.
+func (c call) resolve(name string) string {
+	switch home := c.home(); {
 	case name == "~":
-		name = Home
+		name = home
 	case strings.HasPrefix(name, "~/"):
-		name = Home + name[1:]
+		name = home + name[1:]
 	case !strings.HasPrefix(name, "/"):
-		name = Home + "/" + name
+		name = home + "/" + name
 	}
 	return path.Clean(name)
 }
 
 // files are those of the sandbox of a call.
 func (s *Server) files(c call) (files.FS, error) {
-	if err := s.userOf(c.user); err != nil {
+	if err := s.checkUser(c); err != nil {
 		return nil, err
 	}
 	if f, ok := s.opened.get(c.box.ID); ok {
@@ -88,13 +88,14 @@ var fileTypes = map[files.Type]pb.FileType{
 	files.TypeFile: pb.FileType_FILE_TYPE_FILE, files.TypeDir: pb.FileType_FILE_TYPE_DIRECTORY, files.TypeLink: pb.FileType_FILE_TYPE_SYMLINK,
 }
 
-// accountName is the name of a user or a group in the sandbox: there are root and the
-// sandbox's own, which is called as its home directory.
-func accountName(id int) string {
+// accountName is the name of a user or a group in the sandbox, of a file: there are root
+// and the sandbox's own, which is called as its home directory. Both are one where commands
+// are root; then what is in that directory is called the user's.
+func accountName(file string, id int) string {
 	switch {
-	case id == 0:
-		return "root"
-	case id < 1000 || id == 65534:
+	case id == 0 && !(file == Home || strings.HasPrefix(file, Home+"/")):
+		return rootName
+	case id > 0 && id < 1000 || id == 65534:
 		return strconv.Itoa(id)
 	}
 	return path.Base(Home)
@@ -108,7 +109,7 @@ const dirSize = 4096
 func entry(ctx context.Context, f files.FS, i files.Info) *pb.EntryInfo {
 	e := &pb.EntryInfo{
 		Name: path.Base(i.Path), Path: i.Path, Type: fileTypes[i.Type], Size: i.Size, Mode: uint32(i.Mode), Permissions: i.Permissions(),
-		Owner: accountName(i.UID), Group: accountName(i.GID), ModifiedTime: timestamppb.New(i.ModTime),
+		Owner: accountName(i.Path, i.UID), Group: accountName(i.Path, i.GID), ModifiedTime: timestamppb.New(i.ModTime),
 		Metadata: metadataIn(i.Attributes),
 	}
 	if i.Type == files.TypeDir {
@@ -133,7 +134,7 @@ func (s *Server) stat(c call, q *pb.StatRequest) (*pb.StatResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err := f.Stat(c, resolve(q.GetPath()))
+	i, err := f.Stat(c, c.resolve(q.GetPath()))
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func (s *Server) makeDir(c call, q *pb.MakeDirRequest) (*pb.MakeDirResponse, err
 	if err != nil {
 		return nil, err
 	}
-	name := resolve(q.GetPath())
+	name := c.resolve(q.GetPath())
 	switch i, err := f.Stat(c, name); {
 	case err == nil && i.Type == files.TypeDir:
 		return nil, corral.Errorf(corral.ErrConflict, "", "directory already exists: %s", name)
@@ -170,7 +171,7 @@ func (s *Server) move(c call, q *pb.MoveRequest) (*pb.MoveResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, to := resolve(q.GetSource()), resolve(q.GetDestination())
+	from, to := c.resolve(q.GetSource()), c.resolve(q.GetDestination())
 	if _, err := f.Stat(c, from); err != nil {
 		return nil, err
 	}
@@ -223,7 +224,7 @@ func (s *Server) listDir(c call, q *pb.ListDirRequest) (*pb.ListDirResponse, err
 	if err != nil {
 		return nil, err
 	}
-	asked := resolve(q.GetPath())
+	asked := c.resolve(q.GetPath())
 	name := asked
 	i, err := f.Stat(c, name)
 	if err == nil && i.Type == files.TypeLink {
@@ -294,7 +295,7 @@ func (s *Server) remove(c call, q *pb.RemoveRequest) (*pb.RemoveResponse, error)
 	if err != nil {
 		return nil, err
 	}
-	name := resolve(q.GetPath())
+	name := c.resolve(q.GetPath())
 	if slices.Contains([]string{"/", Home}, name) {
 		return nil, corral.Errorf(corral.ErrInvalid, "remove what is in it", "%s cannot be removed", name)
 	}

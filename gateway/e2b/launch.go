@@ -16,7 +16,7 @@ const readyLimit = time.Minute
 
 // launch starts what a sandbox's template starts, and returns when it is ready.
 func (s *Server) launch(ctx context.Context, b Box) error {
-	c := call{Context: context.WithoutCancel(ctx), box: b} // it goes on without its maker
+	c := call{Context: context.WithoutCancel(ctx), box: b, user: b.Preset.User} // it goes on without its maker
 	var started *proc
 	if b.Preset.Start != "" {
 		req := script(b.Preset.Start)

@@ -145,6 +145,11 @@ func (s *Server) freeze(ctx context.Context, id string, stop bool) error {
 	err = s.keep(ctx, b, func() error { // it is told first: else it would end as soon as it goes on
 		if stop {
 			defer s.procs.forget(id)
+			if b.Root {
+				if err := s.saveRoot(ctx, b); err != nil {
+					return err
+				}
+			}
 			return s.cfg.Sandboxes.Stop(ctx, b.Agent, id)
 		}
 		err := s.cfg.Sandboxes.Pause(ctx, id)
@@ -188,7 +193,11 @@ func (s *Server) thaw(ctx context.Context, id string, end time.Time, key string)
 		return nil
 	})
 	if err == nil && stopped { // commands go to it only when it is not paused any more
-		if err = s.cfg.Sandboxes.Warm(s.within(ctx, b), b.Agent); err == nil {
+		err = s.cfg.Sandboxes.Warm(s.within(ctx, b), b.Agent)
+		if err == nil && b.Root {
+			err = s.restoreRoot(s.within(ctx, b), b)
+		}
+		if err == nil {
 			err = s.launch(s.within(ctx, b), b)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"path"
 	"strconv"
 	"syscall"
 	"time"
@@ -33,13 +32,13 @@ func callOf(ctx context.Context, h http.Header) (call, error) {
 	if !ok {
 		return call{}, errGone("")
 	}
-	return call{ctx, b, basicUser(h)}, nil
+	return call{ctx, b, cmp.Or(basicUser(h), b.Preset.User)}, nil
 }
 
 func (s *Server) start(ctx context.Context, req *connect.Request[pb.StartRequest], to *connect.ServerStream[pb.StartResponse]) error {
 	c, err := callOf(ctx, req.Header())
 	if err == nil {
-		err = s.userOf(c.user)
+		err = s.checkUser(c)
 	}
 	if err != nil {
 		return rpcError(err)
@@ -60,7 +59,10 @@ func (s *Server) begin(c call, req *pb.StartRequest) (*proc, error) {
 		Args: append([]string{cfg.GetCmd()}, cfg.GetArgs()...), Dir: cmp.Or(cfg.GetCwd(), c.box.Preset.Dir), Env: map[string]string{},
 		Stdin: req.Stdin == nil || *req.Stdin, Grace: -1,
 	}
-	for _, env := range []map[string]string{account, c.box.Preset.Env, c.box.Env, cfg.GetEnvs()} {
+	if home := c.home(); cmd.Dir == "" && home != Home { // else commands are there anyway
+		cmd.Dir = home
+	}
+	for _, env := range []map[string]string{c.account(), c.box.Preset.Env, c.box.Env, cfg.GetEnvs()} {
 		for k, v := range env {
 			cmd.Env[k] = v
 		}
@@ -89,9 +91,6 @@ func (s *Server) begin(c call, req *pb.StartRequest) (*proc, error) {
 }
 
 const maxTag = 256 // bytes
-
-// account is what every command has in its environment about its user.
-var account = map[string]string{"USER": path.Base(Home), "LOGNAME": path.Base(Home)}
 
 func sizeOf(p *pb.PTY) (corral.Size, error) {
 	rows, cols := p.GetSize().GetRows(), p.GetSize().GetCols()

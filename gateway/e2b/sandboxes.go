@@ -193,7 +193,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	b, err = s.make(r.Context(), b, n.Network.closed() || n.Internet != nil && !*n.Internet, func(ctx context.Context, b Box) error {
-		if err := s.unpack(ctx, b, from.archive); err != nil {
+		if err := s.unpack(ctx, b, from); err != nil {
 			return err
 		}
 		return s.launch(ctx, b)
@@ -220,6 +220,9 @@ func (s *Server) make(of context.Context, b Box, closed bool, fill func(context.
 	if err == nil && closed && there.Network != "" && there.Network != "none" {
 		err = corral.Errorf(corral.ErrInvalid, "set sandbox.network to none for agent "+b.Agent, "a sandbox that reaches nothing was asked for, and those of agent %s are on the network %s", b.Agent, there.Network)
 	}
+	if b.Root = there.User == "0:0"; err == nil && b.Root {
+		err = s.beginRoot(ctx, b)
+	}
 	if err == nil {
 		err = fill(ctx, b)
 	}
@@ -233,6 +236,7 @@ func (s *Server) make(of context.Context, b Box, closed bool, fill func(context.
 		if there.Limits != nil {
 			b.CPUs, b.Memory = there.Limits.CPUs, there.Limits.Memory
 		}
+		b.Root = there.User == "0:0"
 		now := time.Now().UTC() // its time begins when it is there
 		b.Started, b.End = now, now.Add(b.End.Sub(b.Started))
 		return nil

@@ -230,4 +230,4 @@ func errGone(b string) error {
 	return &Error{Status: http.StatusBadGateway, Message: "The sandbox was not found", Sandbox: b}
 }
 
-var errRoot = corral.Errorf(corral.ErrDenied, "leave the user out, or set gateway.e2b.root", "there is no root in a sandbox of Corral's: commands and files are the sandbox's user's")
+var errRoot = corral.Errorf(corral.ErrDenied, "leave the user out, or set gateway.e2b.root, or sandbox.root for the agent", "there is no root in this sandbox: commands and files are the sandbox's user's")

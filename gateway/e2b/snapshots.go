@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -24,7 +25,8 @@ import (
 
 // A Snapshot is the home directory of a sandbox at one moment, which is all of it that
 // lasts: the rest is its image, and what is in memory. A sandbox that is made of it begins
-// with a copy. It is kept as a tar archive.
+// with a copy. It is kept as a tar archive; where commands are root, what they changed
+// elsewhere comes after it, as another.
 type Snapshot struct {
 	ID       string    `json:"id"`
 	Name     string    `json:"name,omitempty"`
@@ -34,6 +36,7 @@ type Snapshot struct {
 	Image    string    `json:"image,omitempty"`
 	Created  time.Time `json:"created"`
 	Bytes    int64     `json:"bytes"`
+	Root     int64     `json:"root,omitempty"` // of these, what was changed outside of the home directory
 	Preset   Preset    `json:"preset,omitzero"`
 
 	Built bool     `json:"built,omitempty"` // it is a template that was built of steps
@@ -133,8 +136,9 @@ func (s *snapshots) find(sees func(agent string) bool, text string) (Snapshot, b
 	return list[i], true
 }
 
-// take makes a snapshot of what write writes.
-func (s *snapshots) take(snap Snapshot, write func(*os.File) error) (_ Snapshot, err error) {
+// take makes a snapshot of what write writes, and of which it returns the part that is
+// Snapshot.Root.
+func (s *snapshots) take(snap Snapshot, write func(*os.File) (root int64, err error)) (_ Snapshot, err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return snap, err
 	}
@@ -148,14 +152,15 @@ func (s *snapshots) take(snap Snapshot, write func(*os.File) error) (_ Snapshot,
 			err = errors.Join(err, os.Remove(name))
 		}
 	}()
-	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+	root, err := write(f)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return snap, err
 	}
 	info, err := os.Stat(name)
 	if err != nil {
 		return snap, err
 	}
-	snap.Bytes = info.Size()
+	snap.Bytes, snap.Root = info.Size(), root
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return snap, s.write(snap)
@@ -226,18 +231,32 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	snap := Snapshot{ID: newSnapshotID(), Name: body.Name, Agent: b.Agent, Sandbox: b.ID, Template: b.Template, Image: b.Image, Created: time.Now().UTC(), Preset: b.Preset}
-	snap, err = s.cfg.Store.snaps.take(snap, packed(r.Context(), f))
+	snap, err = s.cfg.Store.snaps.take(snap, packed(r.Context(), b, f))
 	if err != nil {
 		return fmt.Errorf("cannot make a snapshot of %s: %w", b.ID, err)
 	}
 	return writeJSON(w, http.StatusCreated, snap.info())
 }
 
-// packed writes all of a home directory.
-func packed(ctx context.Context, f files.FS) func(*os.File) error {
-	return func(to *os.File) error {
-		_, err := f.Download(ctx, Home, to, files.Limits{})
-		return err
+// packed writes all of a home directory, and what root changed elsewhere.
+func packed(ctx context.Context, b Box, f files.FS) func(*os.File) (int64, error) {
+	return func(to *os.File) (root int64, err error) {
+		if _, err := f.Download(ctx, Home, to, files.Limits{}); err != nil || !b.Root {
+			return 0, err
+		}
+		c, err := changesOf(f)
+		if err != nil {
+			return 0, err
+		}
+		from, err := to.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return 0, err
+		}
+		if err := c.Save(ctx, to, files.DefaultLimits.Bytes); err != nil {
+			return 0, err
+		}
+		end, err := to.Seek(0, io.SeekCurrent)
+		return end - from, err
 	}
 }
 
@@ -251,22 +270,36 @@ func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, list) // there are not so many that pages are needed
 }
 
-// unpack has a new sandbox begin with the files of an archive; empty: with none.
-func (s *Server) unpack(ctx context.Context, b Box, archive string) error {
-	if archive == "" {
+// unpack has a new sandbox begin with the files of its source, if that has any.
+func (s *Server) unpack(ctx context.Context, b Box, of source) error {
+	if of.root > 0 && !b.Root {
+		return corral.Errorf(corral.ErrDenied, "set sandbox.root for the agent", "commands were root where %s was made, and are not in sandboxes of agent %s any more", b.Template, b.Agent)
+	}
+	if of.archive == "" {
 		return nil
 	}
 	f, err := s.home(ctx, b)
 	if err != nil {
 		return err
 	}
-	from, err := os.Open(archive)
+	from, err := os.Open(of.archive)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	_, err = f.Upload(ctx, Home, from, files.Limits{})
-	return err
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	home := info.Size() - of.root
+	if _, err = f.Upload(ctx, Home, io.NewSectionReader(from, 0, home), files.Limits{}); err != nil || of.root == 0 {
+		return err
+	}
+	c, err := changesOf(f)
+	if err != nil {
+		return err
+	}
+	return c.Restore(ctx, io.NewSectionReader(from, home, of.root))
 }
 
 // forked is one of the sandboxes that a fork makes, or why there is none.
@@ -312,6 +345,9 @@ func (s *Server) fork(w http.ResponseWriter, r *http.Request) error {
 			to, err := s.home(ctx, one)
 			if err == nil {
 				_, err = files.Copy(ctx, from, Home+"/.", to, Home, files.Limits{})
+			}
+			if err == nil && one.Root {
+				err = copyRoot(ctx, from, to)
 			}
 			if err == nil {
 				err = s.launch(ctx, one)

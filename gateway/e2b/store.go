@@ -48,13 +48,15 @@ type Box struct {
 	Host    string `json:"host,omitempty"`    // what programs behind its ports are addressed as
 
 	CPUs   float64 `json:"cpus"`
-	Memory int64   `json:"memory"` // bytes
+	Memory int64   `json:"memory"`         // bytes
+	Root   bool    `json:"root,omitempty"` // commands are root in it
 }
 
 // A Preset is what a sandbox has of the template that it is of, beside files.
 type Preset struct {
 	Env   map[string]string `json:"env,omitempty"`   // of every command
 	Dir   string            `json:"dir,omitempty"`   // of commands that name none; empty: Home
+	User  string            `json:"user,omitempty"`  // of commands that name none; empty: the sandbox's own
 	Start string            `json:"start,omitempty"` // shell text that runs from the beginning on
 	Ready string            `json:"ready,omitempty"` // shell text that succeeds as soon as Start is ready
 	Code  bool              `json:"code,omitempty"`  // Start is given the code interpreter
@@ -103,6 +105,10 @@ func OpenStore(dir string) (*Store, error) {
 	if s.volumes, err = readVolumes(filepath.Join(dir, volumesDir)); err != nil {
 		return nil, fmt.Errorf("cannot read the volumes of E2B's clients: %w", err)
 	}
+	roots, err := idsIn(dir, rootKind, idPattern)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the sandboxes of E2B's clients: %w", err)
+	}
 	ids, err := idsIn(dir, ".json", idPattern)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the sandboxes of E2B's clients: %w", err)
@@ -118,8 +124,20 @@ func OpenStore(dir string) (*Store, error) {
 		}
 		s.boxes[id] = b
 	}
+	for _, id := range roots { // of sandboxes that were removed before a crash
+		if _, ok := s.boxes[id]; !ok {
+			if err := os.Remove(s.rootFile(id)); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return s, nil
 }
+
+// rootFile has what root changed in a sandbox that was paused without what was in memory.
+func (s *Store) rootFile(id string) string { return filepath.Join(s.dir, id+rootKind) }
+
+const rootKind = ".root.tar"
 
 // Get returns a sandbox by its ID.
 func (s *Store) Get(id string) (Box, bool) {
@@ -211,8 +229,10 @@ func (s *Store) remove(id string) (Box, error) {
 	if !ok {
 		return b, notFound(id)
 	}
-	if err := os.Remove(s.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return b, err
+	for _, file := range []string{s.rootFile(id), s.file(id)} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return b, err
+		}
 	}
 	delete(s.boxes, id)
 	return b, nil

@@ -20,7 +20,8 @@ const maxTags = 50
 // A source is what a sandbox begins with.
 type source struct {
 	image   string // empty: the agent's
-	archive string // a file, of the home directory; empty: there is none
+	archive string // a file, of a Snapshot; empty: there is none
+	root    int64  // as Snapshot.Root
 	preset  Preset
 	of      string // the ID of the snapshot, or the image
 }
@@ -36,7 +37,7 @@ func (s *Server) source(agent, template string) (source, error) {
 	if !ok {
 		return source{}, corral.Errorf(corral.ErrNotFound, "build it, or add it to gateway.e2b.templates", "template '%.80s' not found", template)
 	}
-	return source{image: snap.Image, archive: s.cfg.Store.snaps.file(snap.ID, ".tar"), preset: snap.Preset, of: snap.ID}, nil
+	return source{image: snap.Image, archive: s.cfg.Store.snaps.file(snap.ID, ".tar"), root: snap.Root, preset: snap.Preset, of: snap.ID}, nil
 }
 
 // baseImage is what clients call the image of the template base.

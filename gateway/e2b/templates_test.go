@@ -87,7 +87,7 @@ func TestTags(t *testing.T) {
 	}
 	mine := func(agent string) bool { return agent == "a" }
 	take := func(name string, tags ...string) Snapshot {
-		snap, err := s.take(Snapshot{ID: newSnapshotID(), Agent: "a", Built: true}, func(*os.File) error { return nil })
+		snap, err := s.take(Snapshot{ID: newSnapshotID(), Agent: "a", Built: true}, func(*os.File) (int64, error) { return 0, nil })
 		if err == nil && name != "" {
 			err = s.tag(snap.ID, name, tags)
 		}

@@ -37,7 +37,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return sendFile(c, w, r, f, resolve(r.URL.Query().Get("path")))
+	return sendFile(c, w, r, f, c.resolve(r.URL.Query().Get("path")))
 }
 
 // sendFile answers with a file, or with the part of it that is asked for.
@@ -200,7 +200,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	to := r.URL.Query().Get("path")
 	done := []written{}
 	write := func(name string, from io.Reader) error {
-		name = resolve(name)
+		name = c.resolve(name)
 		if i, err := f.Stat(c, name); err == nil && i.Type == files.TypeDir {
 			return corral.Errorf(corral.ErrInvalid, "", "path is a directory: %s", name)
 		}

@@ -84,7 +84,7 @@ type watch struct {
 }
 
 func (s *Server) newWatch(c call, f files.FS, name string, recursive, entries bool) (*watch, error) {
-	w := &watch{dir: resolve(name), recursive: recursive, entries: entries, turn: turn.New()}
+	w := &watch{dir: c.resolve(name), recursive: recursive, entries: entries, turn: turn.New()}
 	i, err := f.Stat(c, w.dir)
 	if err != nil {
 		return nil, err

@@ -192,7 +192,7 @@ type Tmpfs struct {
 
 // RootCapabilities are what root needs to install programs and to become another user.
 // None of them is about the machine, the network or devices.
-var RootCapabilities = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_CHROOT"}
+var RootCapabilities = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"}
 
 // Spec has no field for privileges, capabilities or host namespaces: every
 // Engine makes every container without them (but for Root), on a read-only root, with no new

@@ -17,7 +17,8 @@ type Difference struct {
 const (
 	afUnix, afINET, afNetlink, afINET6 = 1, 2, 16, 10
 
-	netlinkRoute, netlinkSockDiag = 0, 4
+	netlinkRoute, netlinkSockDiag, netlinkAudit = 0, 4, 9
+	noProtocol                                  = 93 // EPROTONOSUPPORT
 
 	perLinux, perQuery = 0, 0xffffffff
 )
@@ -32,8 +33,9 @@ func Differences() []Difference {
 			Instead: []specs.LinuxSyscall{
 				allow("socket", equal(0, afUnix)), allow("socket", equal(0, afINET)), allow("socket", equal(0, afINET6)),
 				allow("socket", equal(0, afNetlink), equal(2, netlinkRoute)), allow("socket", equal(0, afNetlink), equal(2, netlinkSockDiag)),
+				refuse("socket", noProtocol, equal(0, afNetlink), equal(2, netlinkAudit)),
 			},
-			What: "AF_UNIX, AF_INET, AF_INET6; AF_NETLINK for NETLINK_ROUTE and NETLINK_SOCK_DIAG",
+			What: "AF_UNIX, AF_INET, AF_INET6; AF_NETLINK for NETLINK_ROUTE and NETLINK_SOCK_DIAG. NETLINK_AUDIT fails with EPROTONOSUPPORT, by which sudo and PAM know that there is no audit",
 			Why:  "Docker allows every family but AF_VSOCK and AF_ALG. The rest (CAN, TIPC, RDS, SMC, Bluetooth and more) loads modules that few people review, and that privilege escalations have come from for years. Programs of agents use these four.",
 		},
 		{
@@ -86,6 +88,11 @@ func Kept() []Difference {
 
 func allow(name string, args ...specs.LinuxSeccompArg) specs.LinuxSyscall {
 	return specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow, Args: args}
+}
+
+// refuse has a call fail with an error of its own, in place of EPERM.
+func refuse(name string, errno uint, args ...specs.LinuxSeccompArg) specs.LinuxSyscall {
+	return specs.LinuxSyscall{Names: []string{name}, Action: specs.ActErrno, ErrnoRet: &errno, Args: args}
 }
 
 func equal(index uint, value uint64) specs.LinuxSeccompArg {

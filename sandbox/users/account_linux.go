@@ -23,6 +23,7 @@ const maxAccounts = 1 << 20
 //
 //   - By /etc/passwd and /etc/group its user, shown, has the name that the image has for
 //     owner; with a home directory, the name of that, whatever the image has for owner.
+//     Root has a name, and may change these files: they stay.
 //   - /proc/sys/kernel/random/boot_id is this container's: a program that finds what
 //     another one left (PID and boot ID in a file that locks something) can tell that it
 //     ran in a container that is gone, and two sandboxes cannot tell that they are on the
@@ -45,14 +46,19 @@ func Prepare(pid int, dir, home string, owner, shown files.User) error {
 			m.close()
 		}
 	}()
-	for _, f := range []struct {
+	type replaced struct {
 		path string
 		with func([]byte) []byte
-	}{
+	}
+	list := []replaced{
+		{"proc/sys/kernel/random/boot_id", func([]byte) []byte { return boot }},
 		{"etc/passwd", func(b []byte) []byte { return withAccount(b, home, owner.UID, shown.UID, shown.GID) }},
 		{"etc/group", func(b []byte) []byte { return withGroup(b, home, owner.GID, shown.GID) }},
-		{"proc/sys/kernel/random/boot_id", func([]byte) []byte { return boot }},
-	} {
+	}
+	if shown.UID == 0 {
+		list = list[:1]
+	}
+	for _, f := range list {
 		m, err := replacement(root, f.path, filepath.Join(dir, filepath.Base(f.path)), f.with)
 		if err != nil {
 			return fmt.Errorf("cannot replace the sandbox's /%s: %w", f.path, err)

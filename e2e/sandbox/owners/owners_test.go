@@ -12,16 +12,14 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/runner"
@@ -46,13 +44,13 @@ func TestOwners(t *testing.T) {
 		t.Fatal("run this as root, who can start engines of every kind")
 	}
 	warden := wardenbintest.Build(t)
-	name, uid, gid := newUser(t)
+	name, uid, gid := enginetest.NewUser(t)
 	t.Run("root", func(t *testing.T) { matrix(t, "", uid, gid, warden) })
 	t.Run("userns-remap", func(t *testing.T) {
-		matrix(t, startDockerd(t, nil, "--userns-remap="+name), uid, gid, warden)
+		matrix(t, enginetest.Dockerd(t, nil, "--userns-remap="+name), uid, gid, warden)
 	})
 	t.Run("rootless", func(t *testing.T) {
-		host := startDockerd(t, &owner{uid, gid}, "")
+		host := enginetest.Dockerd(t, &enginetest.User{UID: uid, GID: gid})
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestOwners$", "-test.v", "-test.timeout=4m")
 		open := copyFor(t, warden)
 		cmd.Env = append(os.Environ(), ownersHost+"="+host, "CORRAL_TEST_WARDEN="+open, "HOME=/nonexistent", "TMPDIR="+filepath.Dir(open))
@@ -65,8 +63,6 @@ func TestOwners(t *testing.T) {
 		}
 	})
 }
-
-type owner struct{ uid, gid int }
 
 // matrix is what holds on an engine, for each kind of access, with files of a
 // user.
@@ -309,132 +305,14 @@ func (m *cell) check() {
 	}
 }
 
-// newUser makes a user with a range of subordinate IDs.
-func newUser(t *testing.T) (name string, uid, gid int) {
-	t.Helper()
-	name = "corral-test-" + strconv.Itoa(os.Getpid())
-	if out, err := exec.Command("useradd", "--no-create-home", "--user-group", name).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("userdel", name).CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
-	})
-	u, err := user.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	uid, uerr := strconv.Atoi(u.Uid)
-	gid, gerr := strconv.Atoi(u.Gid)
-	if err := errors.Join(uerr, gerr); err != nil {
-		t.Fatal(err)
-	}
-	if text, err := os.ReadFile("/etc/subuid"); err != nil || !strings.Contains(string(text), name+":") {
-		t.Fatalf("the user %s has no subordinate IDs: %s, %v", name, text, err)
-	}
-	return name, uid, gid
-}
-
-// startDockerd starts an engine of its own: root's, or a user's. It ends with
-// the test.
-func startDockerd(t *testing.T, of *owner, more string) (host string) {
-	t.Helper()
-	dir := openDir(t)
-	var log strings.Builder
-	args := []string{"dockerd", "--config-file", filepath.Join(dir, "daemon.json"), "--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"),
-		"--pidfile", filepath.Join(dir, "dockerd.pid"), "--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false",
-		"--containerd-namespace", filepath.Base(dir), "--containerd-plugins-namespace", filepath.Base(dir) + "-plugins"}
-	socket := filepath.Join(dir, "docker.sock")
-	if more != "" {
-		args = append(args, more)
-	}
-	cmd := exec.Command(args[0])
-	if of == nil { // without a bridge it removes docker0, which is another's
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	} else {
-		home := filepath.Join(dir, "home")
-		if err := errors.Join(os.Mkdir(home, 0o700), os.Chown(home, of.uid, of.gid), os.Chown(dir, of.uid, of.gid)); err != nil {
-			t.Fatal(err)
-		}
-		args = append([]string{"rootlesskit", "--state-dir", filepath.Join(home, "rootlesskit"), "--net=host", "--copy-up=/etc", "--copy-up=/run", "--propagation=rslave",
-			// What is a link to root's there.
-			"sh", "-c", `rm -f /run/docker /run/containerd /run/xtables.lock; exec "$@"`, "sh"},
-			append(args, "--rootless", "--storage-driver=vfs", "--log-level=warn")...)
-		cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + home, "XDG_RUNTIME_DIR=" + home}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(of.uid), Gid: uint32(of.gid)}}
-	}
-	args = append(args, "-H", "unix://"+socket)
-	path, err := exec.LookPath(args[0])
-	if err != nil {
-		t.Fatalf("%v; e2e/setup.sh test installs it", err)
-	}
-	cmd.Path, cmd.Args, cmd.Stdout, cmd.Stderr = path, args, &log, &log
-	if err := os.WriteFile(filepath.Join(dir, "daemon.json"), []byte("{}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-		case <-time.After(30 * time.Second):
-			t.Errorf("the engine does not end: %s", &log)
-			_ = cmd.Process.Kill()
-			<-ended
-		}
-	})
-	engine, err := docker.New(docker.Options{Host: "unix://" + socket})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer engine.Close()
-	for deadline := time.Now().Add(90 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		if _, err := engine.Info(t.Context()); err == nil {
-			return "unix://" + socket
-		}
-		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("the engine ended: %v: %s", err, &log)
-		default:
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the engine does not answer: %s", &log)
-		}
-	}
-}
-
 // copyFor is a copy of a program in a directory that anybody can use.
 func copyFor(t *testing.T, program string) string {
 	t.Helper()
-	dir := openDir(t)
+	dir := enginetest.OpenDir(t)
 	text, err := os.ReadFile(program)
 	to := filepath.Join(dir, "warden")
 	if err := errors.Join(err, os.Chmod(dir, 0o777), os.WriteFile(to, text, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	return to
-}
-
-// openDir is a directory that others can get through, unlike those of testdir.
-func openDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "corral-owners-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
