@@ -273,7 +273,7 @@ func (s *Server) keepLayer(ctx context.Context, box Box, f files.FS, name string
 			}
 		}
 	}
-	_, err := layers.take(Snapshot{ID: newSnapshotID(), Name: name, Agent: box.Agent, Image: box.Image, Created: time.Now().UTC(), Preset: box.Preset}, packed(ctx, box, f))
+	_, err := layers.take(Snapshot{ID: newSnapshotID(), Name: name, Agent: box.Agent, Image: box.Image, Created: time.Now().UTC(), Preset: box.Preset}, s.packed(ctx, box, f))
 	return err
 }
 
@@ -282,7 +282,7 @@ func (s *Server) keepTemplate(ctx context.Context, b *build, box Box, f files.FS
 	snaps := s.cfg.Store.snaps
 	_, err := snaps.take(Snapshot{
 		ID: b.id, Built: true, Agent: b.agent, Sandbox: box.ID, Template: b.name, Image: box.Image, Created: time.Now().UTC(), Preset: box.Preset,
-	}, packed(ctx, box, f))
+	}, s.packed(ctx, box, f))
 	if err != nil {
 		return err
 	}

@@ -51,8 +51,12 @@ func (c call) account() map[string]string {
 	return map[string]string{"USER": path.Base(Home), "LOGNAME": path.Base(Home)}
 }
 
-// changesOf are what root changes in a sandbox, of which these are the files.
-func changesOf(f files.FS) (files.Changes, error) {
+// changes are what root changes in a sandbox outside of the home directory.
+func (s *Server) changes(ctx context.Context, b Box) (files.Changes, error) {
+	f, err := s.home(ctx, b)
+	if err != nil {
+		return files.Changes{}, err
+	}
 	all, ok := f.(files.Sandbox)
 	if !ok {
 		return files.Changes{}, corral.Errorf(errors.ErrUnsupported, "", "there is no way to the root file system of this sandbox")
@@ -62,35 +66,53 @@ func changesOf(f files.FS) (files.Changes, error) {
 
 // beginRoot has all that root changes from now on kept by snapshots.
 func (s *Server) beginRoot(ctx context.Context, b Box) error {
-	f, err := s.home(ctx, b)
-	if err != nil {
-		return err
-	}
-	c, err := changesOf(f)
+	c, err := s.changes(ctx, b)
 	if err != nil {
 		return err
 	}
 	return c.Begin(ctx)
 }
 
-// copyRoot has root's changes of one sandbox in another one, too.
-func copyRoot(ctx context.Context, from, to files.FS) error {
-	a, err := changesOf(from)
+// appendRoot writes what root changed behind what is in a file, and returns how much.
+func (s *Server) appendRoot(ctx context.Context, b Box, to *os.File) (int64, error) {
+	c, err := s.changes(ctx, b)
+	if err != nil {
+		return 0, err
+	}
+	from, err := to.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.Save(ctx, to, files.DefaultLimits.Bytes); err != nil {
+		return 0, err
+	}
+	end, err := to.Seek(0, io.SeekCurrent)
+	return end - from, err
+}
+
+// takeRoot has root's changes be in another sandbox, too.
+func (s *Server) takeRoot(ctx context.Context, b Box, from io.Reader) error {
+	c, err := s.changes(ctx, b)
 	if err != nil {
 		return err
 	}
-	b, err := changesOf(to)
+	return c.Restore(ctx, from)
+}
+
+// copyRoot has root's changes of one sandbox be in another one, too.
+func (s *Server) copyRoot(ctx context.Context, from, to Box) error {
+	c, err := s.changes(ctx, from)
 	if err != nil {
 		return err
 	}
 	r, w := io.Pipe()
 	saved := make(chan error, 1)
 	go func() {
-		err := a.Save(ctx, w, files.DefaultLimits.Bytes)
+		err := c.Save(ctx, w, files.DefaultLimits.Bytes)
 		w.CloseWithError(err)
 		saved <- err
 	}()
-	err = b.Restore(ctx, r)
+	err = s.takeRoot(ctx, to, r)
 	r.CloseWithError(errors.Join(err, io.ErrClosedPipe))
 	if serr := <-saved; err == nil || serr != nil && errors.Is(err, serr) {
 		err = serr
@@ -100,28 +122,25 @@ func copyRoot(ctx context.Context, from, to files.FS) error {
 
 // saveRoot keeps what root changed in a sandbox whose container is about to go.
 func (s *Server) saveRoot(ctx context.Context, b Box) error {
-	f, err := s.home(ctx, b)
+	file := s.cfg.Store.rootFile(b.ID)
+	to, err := os.OpenFile(file+unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	c, err := changesOf(f)
-	if err != nil {
-		return err
+	_, err = s.appendRoot(ctx, b, to)
+	if err = errors.Join(err, to.Sync(), to.Close()); err != nil {
+		return errors.Join(err, os.Remove(file+unfinished))
 	}
-	to, err := os.OpenFile(s.cfg.Store.rootFile(b.ID), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	return errors.Join(c.Save(ctx, to, files.DefaultLimits.Bytes), to.Sync(), to.Close())
+	return os.Rename(file+unfinished, file)
 }
 
-// restoreRoot has root's changes in the next container of a sandbox, too.
+// restoreRoot has root's changes be in the next container of a sandbox, too; or in the same
+// one, if a crash kept it.
 func (s *Server) restoreRoot(ctx context.Context, b Box) error {
 	if err := s.beginRoot(ctx, b); err != nil {
 		return err
 	}
-	file := s.cfg.Store.rootFile(b.ID)
-	from, err := os.Open(file)
+	from, err := os.Open(s.cfg.Store.rootFile(b.ID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -129,16 +148,8 @@ func (s *Server) restoreRoot(ctx context.Context, b Box) error {
 		return err
 	}
 	defer from.Close()
-	f, err := s.home(ctx, b)
-	if err != nil {
+	if err := s.takeRoot(ctx, b, from); err != nil {
 		return err
 	}
-	c, err := changesOf(f)
-	if err == nil {
-		err = c.Restore(ctx, from)
-	}
-	if err == nil {
-		err = os.Remove(file)
-	}
-	return err
+	return os.Remove(from.Name())
 }

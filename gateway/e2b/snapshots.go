@@ -231,7 +231,7 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	snap := Snapshot{ID: newSnapshotID(), Name: body.Name, Agent: b.Agent, Sandbox: b.ID, Template: b.Template, Image: b.Image, Created: time.Now().UTC(), Preset: b.Preset}
-	snap, err = s.cfg.Store.snaps.take(snap, packed(r.Context(), b, f))
+	snap, err = s.cfg.Store.snaps.take(snap, s.packed(r.Context(), b, f))
 	if err != nil {
 		return fmt.Errorf("cannot make a snapshot of %s: %w", b.ID, err)
 	}
@@ -239,24 +239,12 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) error {
 }
 
 // packed writes all of a home directory, and what root changed elsewhere.
-func packed(ctx context.Context, b Box, f files.FS) func(*os.File) (int64, error) {
+func (s *Server) packed(ctx context.Context, b Box, f files.FS) func(*os.File) (int64, error) {
 	return func(to *os.File) (root int64, err error) {
 		if _, err := f.Download(ctx, Home, to, files.Limits{}); err != nil || !b.Root {
 			return 0, err
 		}
-		c, err := changesOf(f)
-		if err != nil {
-			return 0, err
-		}
-		from, err := to.Seek(0, io.SeekCurrent)
-		if err != nil {
-			return 0, err
-		}
-		if err := c.Save(ctx, to, files.DefaultLimits.Bytes); err != nil {
-			return 0, err
-		}
-		end, err := to.Seek(0, io.SeekCurrent)
-		return end - from, err
+		return s.appendRoot(ctx, b, to)
 	}
 }
 
@@ -295,11 +283,7 @@ func (s *Server) unpack(ctx context.Context, b Box, of source) error {
 	if _, err = f.Upload(ctx, Home, io.NewSectionReader(from, 0, home), files.Limits{}); err != nil || of.root == 0 {
 		return err
 	}
-	c, err := changesOf(f)
-	if err != nil {
-		return err
-	}
-	return c.Restore(ctx, io.NewSectionReader(from, home, of.root))
+	return s.takeRoot(ctx, b, io.NewSectionReader(from, home, of.root))
 }
 
 // forked is one of the sandboxes that a fork makes, or why there is none.
@@ -347,7 +331,7 @@ func (s *Server) fork(w http.ResponseWriter, r *http.Request) error {
 				_, err = files.Copy(ctx, from, Home+"/.", to, Home, files.Limits{})
 			}
 			if err == nil && one.Root {
-				err = copyRoot(ctx, from, to)
+				err = s.copyRoot(ctx, b, one)
 			}
 			if err == nil {
 				err = s.launch(ctx, one)

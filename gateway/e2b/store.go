@@ -106,6 +106,9 @@ func OpenStore(dir string) (*Store, error) {
 		return nil, fmt.Errorf("cannot read the volumes of E2B's clients: %w", err)
 	}
 	roots, err := idsIn(dir, rootKind, idPattern)
+	if err == nil {
+		err = removeUnfinished(dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the sandboxes of E2B's clients: %w", err)
 	}
@@ -137,7 +140,17 @@ func OpenStore(dir string) (*Store, error) {
 // rootFile has what root changed in a sandbox that was paused without what was in memory.
 func (s *Store) rootFile(id string) string { return filepath.Join(s.dir, id+rootKind) }
 
-const rootKind = ".root.tar"
+// Ends of the names of such files, and of those that are being written.
+const rootKind, unfinished = ".root.tar", ".new"
+
+// removeUnfinished removes what a crash left.
+func removeUnfinished(dir string) error {
+	ids, err := idsIn(dir, rootKind+unfinished, nil)
+	for _, id := range ids {
+		err = errors.Join(err, os.Remove(filepath.Join(dir, id+rootKind+unfinished)))
+	}
+	return err
+}
 
 // Get returns a sandbox by its ID.
 func (s *Store) Get(id string) (Box, bool) {

@@ -18,6 +18,9 @@ import (
 // used by others too.
 func Users(cfg sandbox.Config, f EngineFacts) Finding {
 	const name = "users"
+	if cfg.Isolation.Root {
+		return Fine(name, "commands are root in sandboxes (sandbox.root), and outside the owner of their files")
+	}
 	why, err := cfg.SharedUser(engine.Info{Name: f.Name, Address: f.Address, Arch: f.Arch, Local: f.Local, Rootless: f.Rootless})
 	if err != nil { // corral sandbox explain shows the details
 		return Failed(name, err, "It is not known which users sandboxes have.")

@@ -28,14 +28,15 @@ func (s Sandbox) Changes() (Changes, error) {
 // begun is a file whose time is that of Begin.
 const begun = "/.corral/begun"
 
-// Begin takes what is there now for the image's.
+// Begin takes what is there now for the image's, unless that was done before.
 func (c Changes) Begin(ctx context.Context) error {
-	return c.fail("look at", c.commands.step().Feed(ctx, `mkdir -p "${1%/*}" && : >"$1"`, nil, begun))
+	return c.fail("look at", c.commands.step().Feed(ctx, `[ -e "$1" ] || { mkdir -p "${1%/*}" && : >"$1"; }`, nil, begun))
 }
 
 // Save writes them as an archive, which only Restore understands, of limit bytes at most.
 func (c Changes) Save(ctx context.Context, w io.Writer, limit int64) error {
-	const text = `cd / && find . -xdev -path ./.corral -prune -o -cnewer "$1" -printf '%D\t%p\0' |
+	const text = `[ -e "$1" ] || { echo "$1 was removed, by which the changes are known" >&2; exit 1; }
+	cd / && find . -xdev -path ./.corral -prune -o -cnewer "$1" -printf '%D\t%p\0' |
 	sed -zn "s/^$(stat -c %d /)	//p" |
 	tar --null --no-recursion --numeric-owner -T - -cf - || [ $? -eq 1 ]` // 1: a file changed meanwhile
 	return c.fail("keep", c.commands.stream().Stream(ctx, text, &bounded{w, limit}, begun))
