@@ -39,6 +39,7 @@ type Sandbox struct {
 	Runtime    string `json:"runtime,omitempty"` // empty: the engine's
 	Driver     string `json:"driver,omitempty"`
 	User       string `json:"user,omitempty"` // uid:gid
+	Root       bool   `json:"root,omitempty"` // that is root of the sandbox, whose root file system can be written to
 	Network    string `json:"network,omitempty"`
 	ConfigHash string `json:"configHash,omitempty"`
 	Pooled     bool   `json:"pooled"` // the container was made ahead

@@ -219,7 +219,7 @@ func (e *Executor) shownUser() (*files.User, error) {
 		return nil, err
 	}
 	box, err := loadBox(e.stateDir, rec.Boxes[len(rec.Boxes)-1])
-	if errors.Is(err, os.ErrNotExist) || err == nil && box.UID == 0 && box.User != rootUser {
+	if errors.Is(err, os.ErrNotExist) || err == nil && box.UID == 0 && !box.Root {
 		return nil, nil
 	}
 	user := users.Parse(box.User)

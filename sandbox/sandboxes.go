@@ -57,6 +57,7 @@ type Box struct {
 type Description struct {
 	Runtime   string `json:"runtime,omitempty"` // empty: the engine's default
 	User      string `json:"user,omitempty"`    // uid:gid
+	Root      bool   `json:"root,omitempty"`    // it is root, with a root file system that can be written to
 	Access    Access `json:"workspaceAccess,omitempty"`
 	Directory string `json:"workspaceDirectory,omitempty"` // of this machine, unless the workspace is private
 	Network   string `json:"network,omitempty"`            // empty: none
@@ -74,7 +75,7 @@ type Limits struct {
 // describe notes what the container is made like.
 func (r *boxRecord) describe(s *setup, spec engine.Spec) {
 	r.Description = Description{
-		Runtime: spec.Runtime, User: spec.User, Access: s.Workspace.Access, Directory: s.Workspace.Dir, Network: spec.Network,
+		Runtime: spec.Runtime, User: spec.User, Root: spec.Root, Access: s.Workspace.Access, Directory: s.Workspace.Dir, Network: spec.Network,
 		Limits: Limits{Memory: spec.Memory, Swap: spec.Swap, CPUs: spec.CPUs, Pids: spec.Pids},
 	}
 }

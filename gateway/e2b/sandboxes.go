@@ -220,7 +220,7 @@ func (s *Server) make(of context.Context, b Box, closed bool, fill func(context.
 	if err == nil && closed && there.Network != "" && there.Network != "none" {
 		err = corral.Errorf(corral.ErrInvalid, "set sandbox.network to none for agent "+b.Agent, "a sandbox that reaches nothing was asked for, and those of agent %s are on the network %s", b.Agent, there.Network)
 	}
-	if b.Root = there.User == "0:0"; err == nil && b.Root {
+	if b.Root = there.Root; err == nil && b.Root {
 		err = s.beginRoot(ctx, b)
 	}
 	if err == nil {
@@ -236,7 +236,7 @@ func (s *Server) make(of context.Context, b Box, closed bool, fill func(context.
 		if there.Limits != nil {
 			b.CPUs, b.Memory = there.Limits.CPUs, there.Limits.Memory
 		}
-		b.Root = there.User == "0:0"
+		b.Root = there.Root
 		now := time.Now().UTC() // its time begins when it is there
 		b.Started, b.End = now, now.Add(b.End.Sub(b.Started))
 		return nil

@@ -146,6 +146,7 @@ func (k *Sandboxes) describe(s sandbox.Sandbox, rows []SandboxRow) (api.Sandbox,
 			d.State = api.SandboxPaused
 		}
 		d.Engine, d.Image, d.Runtime, d.Driver, d.User = b.Engine, b.Image, b.Runtime, string(b.Driver), b.User
+		d.Root = b.Root
 		d.Network, d.ConfigHash, d.Pooled, d.WorkspaceAccess = b.Network, b.Hash, b.Pooled, string(b.Access)
 		if b.Access != "" { // else an earlier version made it
 			l := api.SandboxLimits(b.Limits)
