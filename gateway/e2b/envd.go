@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -34,6 +35,10 @@ func (s *Server) Inside() []Route {
 	}
 	rpc := func(procedure string, stays bool, h http.Handler) {
 		routes = append(routes, Route{Pattern: "POST " + procedure, Right: access.Run, Stays: stays, Handle: func(w http.ResponseWriter, r *http.Request) error {
+			if stays {
+				held := &heldWriter{ResponseWriter: w}
+				w, r = held, r.WithContext(context.WithValue(r.Context(), heldKey{}, held))
+			}
 			h.ServeHTTP(w, r)
 			return nil
 		}})
@@ -60,6 +65,32 @@ func (s *Server) Inside() []Route {
 		return corral.Errorf(corral.ErrNotFound, "see docs/how-to/e2b.md for what there is", "there is no %s in a sandbox", r.URL.Path)
 	}})
 }
+
+// A heldWriter sends what is written last together with the end of the response. Each piece
+// for itself wakes the client, which is ready only after the end.
+type heldWriter struct {
+	http.ResponseWriter
+	held bool
+}
+
+type heldKey struct{}
+
+// holdLast has what is written to a stream from now on wait for its end.
+func holdLast(ctx context.Context) {
+	if w, ok := ctx.Value(heldKey{}).(*heldWriter); ok {
+		w.held = true
+	}
+}
+
+// Flush implements http.Flusher.
+func (w *heldWriter) Flush() {
+	if f, ok := w.ResponseWriter.(http.Flusher); ok && !w.held {
+		f.Flush()
+	}
+}
+
+// Unwrap is for http.ResponseController.
+func (w *heldWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // unary adds a procedure with one request and one answer.
 func unary[Q, A any](add func(string, bool, http.Handler), procedure string, do func(call, *Q) (*A, error), options []connect.HandlerOption) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	pb "github.com/corral-exec/corral/gateway/e2b/envdpb"
+	"github.com/corral-exec/corral/internal/decided"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -58,6 +59,7 @@ func (s *Server) begin(c call, req *pb.StartRequest) (*proc, error) {
 		ID: c.box.ID + "." + corral.NewID()[:12], Host: corral.HostSandbox,
 		Args: append([]string{cfg.GetCmd()}, cfg.GetArgs()...), Dir: cmp.Or(cfg.GetCwd(), c.box.Preset.Dir), Env: map[string]string{},
 		Stdin: req.Stdin == nil || *req.Stdin, Grace: -1,
+		Decided: decided.About{Fresh: true}, // the ID: it is looked for nowhere
 	}
 	if home := c.home(); cmd.Dir == "" && home != Home { // else commands are there anyway
 		cmd.Dir = home
@@ -205,6 +207,7 @@ func (s *Server) sendEnd(c call, p *proc, send func(*pb.ProcessEvent) error) err
 	if exit.Code != 0 || exit.Signal != 0 {
 		end.Error = &end.Status
 	}
+	holdLast(c)
 	return send(&pb.ProcessEvent{Event: &pb.ProcessEvent_End{End: end}})
 }
 

@@ -85,7 +85,13 @@ func (p *proc) matches(which *pb.ProcessSelector) bool {
 // procs are the processes of all sandboxes, as far as they run or have ended a moment ago.
 type procs struct {
 	mu sync.Mutex
-	of map[string][]*proc // by the sandbox's ID, the oldest first; nil: it is not known yet
+	of map[string]*boxProcs // by the sandbox's ID; nil: they are not known yet
+}
+
+// boxProcs are those of a sandbox.
+type boxProcs struct {
+	list   []*proc   // the oldest first
+	tidied time.Time // when those were left out that ended a while ago
 }
 
 // add notes a process that was begun.
@@ -93,26 +99,26 @@ func (ps *procs) add(ctx call, agent session.Agent, begun *session.Session, req 
 	p := &proc{session: begun, pid: uint32(begun.Info().PID), tag: req.GetTag(), config: req.GetProcess(), tty: req.Pty != nil}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	ps.known(ctx, agent)
-	ps.tidy(ctx.box.ID)
-	list := ps.of[ctx.box.ID]
-	if i := slices.IndexFunc(list, func(o *proc) bool { return o.session == begun }); i >= 0 { // it was found a moment ago
-		list[i] = p
-	} else {
-		ps.of[ctx.box.ID] = append(list, p)
+	of, found := ps.known(ctx, agent)
+	if found { // with this one
+		of.list = slices.DeleteFunc(of.list, func(o *proc) bool { return o.session == begun })
 	}
+	of.tidy()
+	of.list = append(of.list, p)
 	return p
 }
 
-// known has the processes known that earlier lives of the gateway began. mu is held.
-func (ps *procs) known(c call, agent session.Agent) {
+// known are the processes of a sandbox. found reports whether they were found just now: those
+// that earlier lives of the gateway began, and any that was begun meanwhile. mu is held.
+func (ps *procs) known(c call, agent session.Agent) (of *boxProcs, found bool) {
+	if of := ps.of[c.box.ID]; of != nil {
+		return of, false
+	}
 	if ps.of == nil {
-		ps.of = map[string][]*proc{}
+		ps.of = map[string]*boxProcs{}
 	}
-	if _, ok := ps.of[c.box.ID]; ok {
-		return
-	}
-	ps.of[c.box.ID] = []*proc{}
+	of = &boxProcs{}
+	ps.of[c.box.ID] = of
 	for _, st := range agent.List(c) {
 		if !strings.HasPrefix(st.ID, c.box.ID+".") || st.PID == 0 {
 			continue
@@ -122,14 +128,18 @@ func (ps *procs) known(c call, agent session.Agent) {
 			continue // removed meanwhile
 		}
 		p := &proc{session: found, pid: uint32(st.PID), tag: st.Description, tty: st.TTY, config: &pb.ProcessConfig{Cmd: st.Command, Cwd: &st.Dir}}
-		ps.of[c.box.ID] = append(ps.of[c.box.ID], p)
+		of.list = append(of.list, p)
 	}
-	slices.SortFunc(ps.of[c.box.ID], func(a, b *proc) int { return a.session.Info().StartedAt.Compare(b.session.Info().StartedAt) })
+	slices.SortFunc(of.list, func(a, b *proc) int { return a.session.Info().StartedAt.Compare(b.session.Info().StartedAt) })
+	return of, true
 }
 
-// tidy forgets processes that ended a while ago. mu is held.
-func (ps *procs) tidy(id string) {
-	ps.of[id] = slices.DeleteFunc(ps.of[id], func(p *proc) bool { return p.over(keptEnd) })
+// tidy leaves out processes that ended a while ago, now and then: there may be thousands.
+func (of *boxProcs) tidy() {
+	if now := time.Now(); now.Sub(of.tidied) >= time.Second {
+		of.tidied = now
+		of.list = slices.DeleteFunc(of.list, func(p *proc) bool { return p.over(keptEnd) })
+	}
 }
 
 // over reports whether it ended longer ago than kept.
@@ -146,8 +156,8 @@ func (ps *procs) find(c call, agent session.Agent, which *pb.ProcessSelector, ke
 	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	ps.known(c, agent)
-	for _, p := range slices.Backward(ps.of[c.box.ID]) {
+	of, _ := ps.known(c, agent)
+	for _, p := range slices.Backward(of.list) {
 		if p.matches(which) && !p.over(kept) {
 			return p, nil
 		}
@@ -162,9 +172,8 @@ func (ps *procs) find(c call, agent session.Agent, which *pb.ProcessSelector, ke
 func (ps *procs) running(c call, agent session.Agent) []*proc {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	ps.known(c, agent)
-	ps.tidy(c.box.ID)
-	return slices.DeleteFunc(slices.Clone(ps.of[c.box.ID]), func(p *proc) bool { return p.over(0) })
+	of, _ := ps.known(c, agent)
+	return slices.DeleteFunc(slices.Clone(of.list), func(p *proc) bool { return p.over(0) })
 }
 
 func (ps *procs) forget(id string) {
