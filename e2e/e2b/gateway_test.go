@@ -24,6 +24,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -385,8 +387,9 @@ func (g *rig) daemon(suite string) (address string) {
 	packed, err := exec.Command("gunzip", "-c", filepath.Join(suite, "envd-linux-amd64.gz")).Output()
 	g.ok(err)
 	g.ok(os.WriteFile(program, packed, 0o755))
-	id := strings.TrimSpace(g.run(nil, "docker", "run", "--detach", "--label", "corral=bench", "--user", "0:0", "--volume", program+":/envd:ro",
-		"--entrypoint", "/envd", images.Default, "-isnotfc", "-port", "49983"))
+	limits := []string{"--memory=2g", "--memory-swap=2g", fmt.Sprintf("--cpus=%v", min(2, float64(runtime.NumCPU())/2)), fmt.Sprintf("--pids-limit=%d", 2*streams)} // as a sandbox
+	id := strings.TrimSpace(g.run(nil, "docker", slices.Concat([]string{"run"}, limits, []string{"--detach", "--label", "corral=bench", "--user", "0:0", "--volume", program + ":/envd:ro",
+		"--entrypoint", "/envd", images.Default, "-isnotfc", "-port", "49983"})...))
 	g.Cleanup(func() {
 		if out, err := exec.Command("docker", "rm", "--force", id).CombinedOutput(); err != nil {
 			g.Errorf("%v: %s", err, out)
