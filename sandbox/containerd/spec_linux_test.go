@@ -256,3 +256,20 @@ func TestNobodyThere(t *testing.T) {
 		}
 	}
 }
+
+// Root has what it needs in the container, and nothing else is looser for it.
+func TestSpecOfRoot(t *testing.T) {
+	spec, err := ociSpec(engine.Spec{User: "0:0", Root: true}, "box", "/corral/box", "/d", nil, host{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, c := spec.Process, spec.Process.Capabilities
+	for _, set := range [][]string{c.Bounding, c.Effective, c.Permitted} {
+		if !slices.Equal(set, engine.RootCapabilities) {
+			t.Errorf("capabilities %q", set)
+		}
+	}
+	if len(c.Ambient)+len(c.Inheritable) > 0 || !p.NoNewPrivileges || spec.Root.Readonly || p.User.UID != 0 {
+		t.Errorf("capabilities %+v, process %+v, root %+v", c, p, spec.Root)
+	}
+}

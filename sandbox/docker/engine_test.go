@@ -14,14 +14,19 @@ import (
 
 // Whatever a specification says, a container is hardened.
 func TestConfigsAreHardened(t *testing.T) {
-	for _, s := range []engine.Spec{{}, {User: "1:1", Memory: 5, Network: "team", Stdio: true}} {
+	for _, s := range []engine.Spec{{}, {User: "1:1", Memory: 5, Network: "team", Stdio: true}, {User: "0:0", Root: true}} {
 		cfg, host, err := configs(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if host.Privileged || !host.ReadonlyRootfs || !slices.Equal(host.CapDrop, []string{"ALL"}) || len(host.CapAdd) > 0 || !slices.Contains(host.SecurityOpt, "no-new-privileges") ||
+		if host.Privileged || host.ReadonlyRootfs == s.Root || !slices.Equal(host.CapDrop, []string{"ALL"}) || (len(host.CapAdd) > 0) != s.Root || !slices.Contains(host.SecurityOpt, "no-new-privileges") ||
 			host.PidMode != "" || host.UTSMode != "" || host.UsernsMode != "" || host.IpcMode != "private" || len(host.Devices) > 0 || host.LogConfig.Type != "none" || host.PublishAllPorts {
 			t.Errorf("%+v", host)
+		}
+		for _, c := range host.CapAdd { // what is about the files and users of the container alone
+			if !slices.Contains([]string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"}, c) {
+				t.Errorf("root has %s", c)
+			}
 		}
 		for _, opt := range host.SecurityOpt {
 			if strings.Contains(opt, "unconfined") || strings.Contains(opt, "disable") {
