@@ -4,6 +4,7 @@ package sandbox_test
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/files"
 )
 
 // Commands that are root in a sandbox write everywhere in it, and what they write on the
@@ -63,6 +65,16 @@ func TestRoot(t *testing.T) {
 				f, err := x.Files(t.Context())
 				if err != nil {
 					t.Fatal(err)
+				}
+				all, ok := f.(files.Sandbox)
+				if !ok {
+					t.Fatalf("%T", f)
+				}
+				// Busybox cannot tell what has changed, and nothing is kept in its place.
+				if c, err := all.Changes(); err != nil {
+					t.Error(err)
+				} else if err := errors.Join(c.Begin(t.Context()), c.Save(t.Context(), io.Discard, 1<<20)); err == nil || !strings.Contains(err.Error(), "of GNU") {
+					t.Errorf("%s: changes were kept: %v", name, err)
 				}
 				for _, file := range []string{sandbox.Workdir + "/file", "/app/f"} {
 					if st, err := f.Stat(t.Context(), file); err != nil || file != "/app/f" && st.UID != 0 {

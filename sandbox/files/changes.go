@@ -36,6 +36,7 @@ func (c Changes) Begin(ctx context.Context) error {
 // Save writes them as an archive, which only Restore understands, of limit bytes at most.
 func (c Changes) Save(ctx context.Context, w io.Writer, limit int64) error {
 	const text = `[ -e "$1" ] || { echo "$1 was removed, by which the changes are known" >&2; exit 1; }
+	find / -maxdepth 0 -printf '' 2>/dev/null && sed -zn '' </dev/null 2>/dev/null && tar --version 2>/dev/null | grep -q GNU || { echo 'the image has not the find, sed and tar of GNU' >&2; exit 1; }
 	cd / && find . -xdev -path ./.corral -prune -o -cnewer "$1" -printf '%D\t%p\0' |
 	sed -zn "s/^$(stat -c %d /)	//p" |
 	tar --null --no-recursion --numeric-owner -T - -cf - || [ $? -eq 1 ]` // 1: a file changed meanwhile
