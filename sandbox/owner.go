@@ -60,9 +60,8 @@ func (c *Config) checkOwner(info engine.Info) error {
 	return nil
 }
 
-// checkRoot refuses root in a sandbox where it would have rights on this machine. What
-// gVisor changes outside it changes as root of the machine, which may take a file from
-// whoever has it.
+// checkRoot refuses root in a sandbox where it would have rights on this machine. gVisor
+// changes files outside as root of the machine, which may make any file its own.
 func (c *Config) checkRoot(mounts []engine.Mount, info engine.Info) error {
 	switch {
 	case !c.Isolation.Root:

@@ -81,10 +81,7 @@ func (s *Server) checkStep(st buildStep) error {
 	default:
 		return corral.Errorf(errors.ErrUnsupported, "use RUN, COPY, ENV, WORKDIR and USER", "there is no step %.20q", st.Type)
 	}
-	if !slices.Contains([]string{"", path.Base(Home), rootName}, user) {
-		return noUser(user)
-	}
-	return nil
+	return checkName(user)
 }
 
 // checkBuild says what is wrong with a build before it begins, and what it begins with.

@@ -16,21 +16,20 @@ import (
 // checkUser checks as whom something is to be done. Whatever name a client has for the
 // sandbox's user, it is the same one: root where commands are root (sandbox.root).
 func (s *Server) checkUser(c call) error {
-	switch c.user {
-	case "", path.Base(Home):
-		return nil
-	case rootName:
-		if c.box.Root || s.cfg.Settings().Root.Value {
-			return nil
-		}
+	if c.user == rootName && !c.box.Root && !s.cfg.Settings().Root.Value {
 		return errRoot
 	}
-	return noUser(c.user)
+	return checkName(c.user)
 }
 
 const rootName = "root"
 
-func noUser(name string) error {
+// checkName refuses a user whom no sandbox has.
+func checkName(name string) error {
+	switch name {
+	case "", path.Base(Home), rootName:
+		return nil
+	}
 	return corral.Errorf(api.ErrUnauthorized, "leave it out", "invalid user: there is no user %.40q in the sandbox", name)
 }
 

@@ -136,7 +136,7 @@ func (s *snapshots) find(sees func(agent string) bool, text string) (Snapshot, b
 	return list[i], true
 }
 
-// take makes a snapshot of what write writes, and of which it returns the part that is
+// take makes a snapshot. write writes its archives, and returns the size of root's:
 // Snapshot.Root.
 func (s *snapshots) take(snap Snapshot, write func(*os.File) (root int64, err error)) (_ Snapshot, err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
