@@ -2,6 +2,7 @@ package warden
 
 import (
 	"errors"
+	"io"
 	"runtime"
 	"testing"
 	"time"
@@ -125,26 +126,45 @@ func (c *client) isGreeting() bool {
 	return c.greeting
 }
 
-// A warden that is about to end for idleness does not leave a command behind that
-// a gateway started meanwhile.
-func TestServeUntil(t *testing.T) {
+// A warden that ends since it has nothing to keep greets no gateway that comes
+// meanwhile: what that asks for would be lost.
+func TestLeave(t *testing.T) {
 	s, err := New(Options{Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	turns := 0
-	err = serveUntil(s, t.TempDir(), func(s *Supervisor, end func()) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if turns++; turns == 1 {
-			s.procs["x"] = &proc{id: "x"} // it came too late to be seen
-		} else {
-			delete(s.procs, "x")
+	connect := func() wire.Conn {
+		t.Helper()
+		ours, theirs, err := wire.PacketPair()
+		if err != nil {
+			t.Fatal(err)
 		}
-		end()
-	})
-	if err != nil || turns != 2 {
-		t.Errorf("%d turns, %v", turns, err)
+		go func() { _ = s.Serve(theirs) }()
+		if err := ours.Send(&wire.Message{Type: wire.Hello, Req: 1, Version: wire.Version}); err != nil && !errors.Is(err, unix.EPIPE) {
+			t.Fatal(err)
+		}
+		return ours
+	}
+	conn := connect()
+	if m, _, err := conn.Recv(); err != nil || m.Type != wire.Hello {
+		t.Fatalf("%+v, %v, want to be greeted", m, err)
+	}
+	if s.leave(false) {
+		t.Error("it leaves, and a gateway is connected")
+	}
+	conn.Close()
+	for end := time.Now().Add(5 * time.Second); !s.leave(false); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not leave")
+		}
+		if s.leave(true) {
+			t.Fatal("it leaves as if it had been asked to")
+		}
+	}
+	conn = connect()
+	defer conn.Close()
+	if m, _, err := conn.Recv(); !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("%+v, %v from a warden that has left, want the end of the connection", m, err)
 	}
 }

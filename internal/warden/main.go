@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -190,7 +191,7 @@ func run(dir string, stdio, blind, host bool, log func(string, ...any)) error {
 		return s.Serve(wire.NewFrames(in, out, in))
 	}
 	if host {
-		err = serveUntil(s, dir, endWhenIdle)
+		err = serveUntilIdle(s, dir)
 	} else {
 		err = s.ServeDir(context.Background(), dir, blind)
 	}
@@ -219,21 +220,6 @@ func stream(f *os.File, log func(string, ...any)) *os.File {
 		return f
 	}
 	return os.NewFile(uintptr(fd), f.Name())
-}
-
-// serveUntil serves the gateways of a directory until idle calls end. A gateway
-// that comes while that is decided may have started something all the same: then
-// it is not the end.
-func serveUntil(s *Supervisor, dir string, idle func(s *Supervisor, end func())) error {
-	for {
-		ctx, end := context.WithCancel(context.Background())
-		go idle(s, end)
-		err := s.ServeDir(ctx, dir, false)
-		end()
-		if err != nil || !s.Busy() {
-			return err
-		}
-	}
 }
 
 // catchSignals makes PID 1 deaf to what its own container can send it. They are
@@ -348,9 +334,6 @@ const maxIdleFile = 4096
 // not know it never started. Without the note, it would be unknown what became of a
 // command that it was never told of.
 func noteEnd(s *Supervisor, dir string, log func(string, ...any)) {
-	if s.Busy() {
-		return
-	}
 	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
 	if info, err := os.Stat(dir + "/" + IdleName); err == nil && info.Size() > maxIdleFile {
 		flags |= os.O_TRUNC
@@ -368,22 +351,32 @@ func noteEnd(s *Supervisor, dir string, log func(string, ...any)) {
 	}
 }
 
-// endWhenIdle ends a host warden that has nothing left to keep, and no gateway.
-func endWhenIdle(s *Supervisor, end func()) {
+// serveUntilIdle serves the gateways of a directory until there is nothing left to
+// keep, and no gateway.
+func serveUntilIdle(s *Supervisor, dir string) error {
+	ctx, end := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer end()
+	wg.Go(func() {
+		defer end()
+		s.waitUntilIdle(ctx)
+	})
+	return s.ServeDir(ctx, dir, false)
+}
+
+func (s *Supervisor) waitUntilIdle(ctx context.Context) {
 	timer := time.NewTimer(linger)
-	for {
+	defer timer.Stop()
+	for left := false; !left; {
 		select {
-		case <-s.Idle():
+		case <-s.idle:
 			timer.Reset(linger)
-			if s.Ending() {
-				end()
-				return
-			}
+			left = s.leave(true)
 		case <-timer.C:
-			if !s.Busy() {
-				end()
-				return
-			}
+			left = s.leave(false)
+		case <-ctx.Done():
+			return
 		}
 	}
 }

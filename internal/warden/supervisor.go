@@ -86,7 +86,7 @@ type Supervisor struct {
 	closing  bool
 	end      *time.Timer // of the program; nil: none
 	ending   bool
-	idle     chan struct{} // receives when something ended; capacity 1
+	idle     chan struct{} // receives when leave may have become possible; capacity 1
 	worked   chan struct{} // receives when something was done; capacity 1
 	forks    int           // how many processes were made
 	spawned  *sync.Cond    // forks has grown
@@ -175,12 +175,17 @@ func (s *Supervisor) Close() {
 	s.oom.close()
 }
 
-// Busy tells whether a command runs, or has ended and was not acknowledged, or a
-// gateway is connected.
-func (s *Supervisor) Busy() bool {
+// leave begins the end of a supervisor that has nothing to keep: no command runs, or has
+// ended and was not acknowledged, and no gateway is connected. From then on it greets none.
+// With asked, it has also been asked to end, and nothing has been started since.
+func (s *Supervisor) leave(asked bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.procs) > 0 || len(s.clients) > 0
+	if asked && !s.ending || len(s.procs) > 0 || len(s.clients) > 0 {
+		return false
+	}
+	s.closing = true
+	return true
 }
 
 // WaitForCommands returns when no command runs.
@@ -197,7 +202,7 @@ func (s *Supervisor) WaitForCommands() {
 		if running == 0 {
 			return
 		}
-		<-s.Idle()
+		<-s.idle
 	}
 }
 
@@ -208,19 +213,8 @@ func (s *Supervisor) Since() uint64 {
 	return s.since
 }
 
-// Ending tells whether an idle supervisor was asked to end, and nothing has come
-// since.
-func (s *Supervisor) Ending() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ending && len(s.procs) == 0 && len(s.clients) == 0
-}
-
 // Worked receives a value when something was done since it last did.
 func (s *Supervisor) Worked() <-chan struct{} { return s.worked }
-
-// Idle receives a value whenever Busy may have become false.
-func (s *Supervisor) Idle() <-chan struct{} { return s.idle }
 
 func (s *Supervisor) noteIdle() {
 	tell(s.idle)
