@@ -71,7 +71,7 @@ type Sandbox struct {
 	Seccomp            policy.Setting[string] `json:"seccomp" like:"/etc/corral/seccomp.json" by:"sandbox" doc:"Seccomp profile, as the absolute path of a file in the form of the OCI runtime specification; unconfined is refused. Without one: Corral's, see docs/reference/seccomp.md."`
 	AppArmor           policy.Setting[string] `json:"apparmor" like:"docker-default" by:"sandbox" doc:"Name of an AppArmor profile that is loaded; unconfined is refused. Without one: the engine's."`
 
-	Login policy.Setting[Login] `json:"login" default:"always" by:"sandbox" doc:"How commands get what the login profile leaves: always reads it for each command that is shell text, snapshot keeps the environment that it left for the same variables and directory, as long as its files do not change. A profile that leaves more than an environment is read always. See docs/explain/login.md."`
+	Login policy.Setting[Login] `json:"login" default:"always" by:"sandbox" doc:"How commands get what the login profile leaves: always reads it for each command that is run by a login shell, snapshot keeps the environment that it left for the same variables and directory, as long as its files do not change. A profile that leaves more than an environment is read always. See docs/explain/login.md."`
 
 	SetupCommand policy.Setting[string] `json:"setupCommand" by:"sandbox" doc:"Shell text that is run once in every new container, before the first command: in a login shell, as the sandbox's user, in the workspace, for ten minutes at most. If it fails, the container is not used. See docs/explain/sandbox.md."`
 }

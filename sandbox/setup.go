@@ -54,7 +54,7 @@ func (s *setup) prepare(_ context.Context, cmd corral.Command) (pathenv.Plan, er
 	if err != nil {
 		return pathenv.Plan{}, err
 	}
-	p.Dir, p.Snapshot = cmd.Dir, s.Environment.Snapshot && cmd.Shell != ""
+	p.Dir, p.Snapshot = cmd.Dir, s.Environment.Snapshot
 	if !strings.HasPrefix(p.Dir, "/") {
 		p.Dir = path.Join(s.workdir(), p.Dir)
 	}

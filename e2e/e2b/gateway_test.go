@@ -380,8 +380,8 @@ func withoutTLS(_, gateway map[string]any) {
 }
 
 // daemon starts E2B's own daemon, which is in the directory of its tests, in a container of
-// the image that sandboxes have, and returns its address.
-func (g *rig) daemon(suite string) (address string) {
+// an image, and returns its address.
+func (g *rig) daemon(suite, image string) (address string) {
 	g.Helper()
 	program := filepath.Join(g.dir, "envd")
 	packed, err := exec.Command("gunzip", "-c", filepath.Join(suite, "envd-linux-amd64.gz")).Output()
@@ -389,7 +389,7 @@ func (g *rig) daemon(suite string) (address string) {
 	g.ok(os.WriteFile(program, packed, 0o755))
 	limits := []string{"--memory=2g", "--memory-swap=2g", fmt.Sprintf("--cpus=%v", min(2, float64(runtime.NumCPU())/2)), fmt.Sprintf("--pids-limit=%d", 2*streams)} // as a sandbox
 	id := strings.TrimSpace(g.run(nil, "docker", slices.Concat([]string{"run"}, limits, []string{"--detach", "--label", "corral=bench", "--user", "0:0", "--volume", program + ":/envd:ro",
-		"--entrypoint", "/envd", images.Default, "-isnotfc", "-port", "49983"})...))
+		"--entrypoint", "/envd", image, "-isnotfc", "-port", "49983"})...))
 	g.Cleanup(func() {
 		if out, err := exec.Command("docker", "rm", "--force", id).CombinedOutput(); err != nil {
 			g.Errorf("%v: %s", err, out)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/corral-exec/corral/images"
 )
 
 // streams are held at a time.
@@ -34,7 +36,7 @@ func TestStreams(t *testing.T) {
 		withoutTLS(nil, gateway)
 	})
 	own, remove := g.peer()
-	daemon := &peer{TB: t, url: g.daemon(dir), vars: map[string]string{}, header: map[string]string{"Authorization": basicUser}}
+	daemon := &peer{TB: t, url: g.daemon(dir, images.Default), vars: map[string]string{}, header: map[string]string{"Authorization": basicUser}}
 	envd := g.first("volume=" + g.dir + "/envd")
 	warden := g.first("label=corral.state=" + g.state)
 	for _, side := range []struct {

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/corral-exec/corral/images"
 )
 
 // A peer is a sandbox that is spoken to without a client: what a gateway makes of one, or a
@@ -468,7 +470,7 @@ func TestTranscript(t *testing.T) {
 	t.Parallel()
 	g := newRigWith(t, withoutTLS)
 	own, remove := g.peer()
-	daemon := &peer{TB: t, url: g.daemon(dir), vars: map[string]string{}, header: map[string]string{"Authorization": basicUser}}
+	daemon := &peer{TB: t, url: g.daemon(dir, images.Default), vars: map[string]string{}, header: map[string]string{"Authorization": basicUser}}
 	seen := map[string]bool{}
 	for _, step := range conversation() {
 		if seen[step.name] {

@@ -19,25 +19,25 @@ const snapshotLimit = 30 * time.Second
 // spareProfile has a login shell read no profile, where it is known what that leaves. It
 // returns the environment for it, and changes the arguments of m.
 func (s *Supervisor) spareProfile(p *proc, m *wire.Message, env []string) []string {
-	args, ok := login.Shell(m.Args)
+	plain, ok := login.Shell(m.Args)
 	if !ok || m.Flags&wire.FlagLogin == 0 || p.flags&wire.FlagTTY != 0 || p.domain != nil || !s.opts.ReapAll {
 		return env
 	}
 	own := env[:len(env)-1] // without EnvID
-	use := s.logins.Use(own, m.Dir)
+	use := s.logins.Use(plain[0], own, m.Dir)
 	if use.Take != nil {
-		s.takeSnapshot(own, m.Dir, use.Take)
+		s.takeSnapshot(plain[0], own, m.Dir, use.Take)
 	}
 	p.login = use.Why
 	if use.Env == nil {
 		return env
 	}
-	m.Args = args
+	m.Args = plain
 	return append(slices.Clone(use.Env), env[len(env)-1])
 }
 
 // takeSnapshot has this program run beside the commands, to take a snapshot.
-func (s *Supervisor) takeSnapshot(env []string, dir string, take func(io.Reader)) {
+func (s *Supervisor) takeSnapshot(shell string, env []string, dir string, take func(io.Reader)) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		take(nil)
@@ -46,7 +46,7 @@ func (s *Supervisor) takeSnapshot(env []string, dir string, take func(io.Reader)
 	defer w.Close()
 	attr := spawn.Attr{Dir: dir, Env: append(slices.Clone(env), EnvID+"="+login.Placeholder), Files: [3]int{s.devnull, int(w.Fd()), s.devnull}}
 	s.offer()
-	_, err = spawn.Start("/proc/self/exe", []string{"corral-warden", login.Take}, &attr)
+	_, err = spawn.Start("/proc/self/exe", []string{"corral-warden", login.Take, shell}, &attr)
 	s.offered()
 	if err != nil {
 		s.logf("cannot take a snapshot of the login profile: %v", err)

@@ -120,6 +120,12 @@ func TestLoginSnapshot(t *testing.T) {
 			want(corral.Command{Shell: isLogin}, "snapshot")
 			want(corral.Command{Shell: isLogin, PathPrepend: []string{"/opt/x"}}, "login")
 			want(corral.Command{Shell: isLogin, TTY: &corral.Size{}}, "login")
+			// A login shell that the caller names, as E2B's clients do.
+			own := corral.Command{Args: []string{"/bin/sh", "-l", "-c", `case $(tr -d '\0' </proc/$$/cmdline) in /bin/sh-l-c*) echo login ;; *) echo "$A $B" ;; esac`}}
+			for end := time.Now().Add(30 * time.Second); text(t, x, own) == "login" && time.Now().Before(end); {
+				time.Sleep(50 * time.Millisecond)
+			}
+			want(own, "1 configured:b")
 			// What the profile looks at, and the profile itself.
 			want(corral.Command{Shell: "touch flag"}, "")
 			want(corral.Command{Shell: show}, "1 configured:b 1 no\n1")

@@ -22,7 +22,7 @@ import (
 
 // The arguments of the warden's program that have it call Main.
 const (
-	Take  = "-login"       // take a snapshot of the environment and the directory that it is started with
+	Take  = "-login"       // with the path of a shell: take a snapshot of the environment and the directory that it is started with
 	state = "-login-state" // write down what it was started with; the shell of a snapshot becomes this
 )
 
@@ -39,18 +39,12 @@ const (
 	settled = 100 * time.Millisecond
 )
 
-// shell is a variable for tests.
-var shell = "/bin/sh"
-
 // Main takes a snapshot and writes it to stdout, for Table. False: the arguments are not its own.
 func Main(args []string, stdout io.Writer) bool {
-	if len(args) != 1 {
-		return false
-	}
-	switch args[0] {
-	case Take:
-		_, _ = io.WriteString(stdout, take().encode()) // nobody reads it any more
-	case state:
+	switch {
+	case len(args) == 2 && args[0] == Take:
+		_, _ = io.WriteString(stdout, take(args[1]).encode()) // nobody reads it any more
+	case len(args) == 1 && args[0] == state:
 		_, _ = io.WriteString(stdout, ownState())
 	default:
 		return false
@@ -77,7 +71,7 @@ type run struct {
 }
 
 // take takes a snapshot with the environment and the directory of this process.
-func take() snapshot {
+func take(shell string) snapshot {
 	begin := time.Now()
 	self, err := os.Executable()
 	if err != nil {
@@ -87,7 +81,7 @@ func take() snapshot {
 	if err != nil {
 		return snapshot{why: err.Error()}
 	}
-	t := &taker{self: self, marker: strings.ToLower(rand.Text()), given: environment(os.Environ())}
+	t := &taker{shell: shell, self: self, marker: strings.ToLower(rand.Text()), given: environment(os.Environ())}
 	s := t.take(dir, begin)
 	if len(strings.Join(s.env, "\x00")) > MaxEnv {
 		s.why, s.env = fmt.Sprintf("its environment has more than %d bytes", MaxEnv), nil
@@ -97,13 +91,14 @@ func take() snapshot {
 
 // A taker takes one snapshot.
 type taker struct {
+	shell  string
 	self   string // this program
 	marker string // that nothing else prints
 	given  map[string]string
 }
 
 func (t *taker) take(dir string, begin time.Time) (s snapshot) {
-	r := newReading(t.given["HOME"], dir, t.given["PATH"])
+	r := newReading(t.shell, t.given["HOME"], dir, t.given["PATH"])
 	defer func() { // also what is refused may be different later
 		if s.watches == nil {
 			var changed time.Time
@@ -127,6 +122,9 @@ func (t *taker) take(dir string, begin time.Time) (s snapshot) {
 	if slices.ContainsFunc(first.dump, func(line string) bool { return strings.HasPrefix(line, "BASH_VERSION=") }) {
 		r.absent(path.Join(r.home, ".bash_logout"))
 		r.absent("/etc/bash.bash_logout")
+		if environment(first.env)["BASH_ENV"] != "" {
+			r.refuse("the shell reads the file that BASH_ENV names each time")
+		}
 	}
 	r.readSources()
 	switch {
@@ -194,7 +192,7 @@ func (t *taker) script(functions []string) string {
 func (t *taker) run(option string, env, functions []string) (run, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, shell, option, t.script(functions))
+	cmd := exec.CommandContext(ctx, t.shell, option, t.script(functions))
 	cmd.Env = append(slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "PS4=") }), t.ps4())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

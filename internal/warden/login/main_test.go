@@ -15,10 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shellVar names the shell for Main.
-const shellVar = "CORRAL_TEST_LOGIN_SHELL"
-
-// shells are those that are /bin/sh in images, by the names that they have as such.
+// shells are those that are /bin/sh in images, by the names that they have as such, and
+// bash by its own.
 func shells(t *testing.T) map[string]string {
 	t.Helper()
 	list := map[string]string{}
@@ -33,6 +31,9 @@ func shells(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 		list[name] = link
+		if name == "bash" {
+			list["bash by its name"] = file
+		}
 	}
 	if len(list) == 0 {
 		t.Fatal("there is no shell")
@@ -41,9 +42,6 @@ func shells(t *testing.T) map[string]string {
 }
 
 func TestMain(m *testing.M) {
-	if s := os.Getenv(shellVar); s != "" {
-		shell = s
-	}
 	if Main(os.Args[1:], os.Stdout) {
 		return
 	}
@@ -92,9 +90,9 @@ func asUser(t *testing.T, cmd *exec.Cmd) {
 // takeIn takes a snapshot as the warden has it taken.
 func takeIn(t *testing.T, shell, home string, env ...string) snapshot {
 	t.Helper()
-	cmd := exec.Command(program, Take)
+	cmd := exec.Command(program, Take, shell)
 	cmd.Dir = home
-	cmd.Env = slices.Concat([]string{"HOME=" + home, "PATH=/usr/bin:/bin", ProcessID + "=" + Placeholder, shellVar + "=" + shell}, env)
+	cmd.Env = slices.Concat([]string{"HOME=" + home, "PATH=/usr/bin:/bin", ProcessID + "=" + Placeholder}, env)
 	asUser(t, cmd)
 	out, err := cmd.Output()
 	if err != nil {
@@ -258,11 +256,52 @@ func TestSnapshotIsTheEnvironment(t *testing.T) {
 				}
 				return string(out)
 			}
-			login := run("-lc", slices.Concat([]string{"HOME=" + home, "PATH=/usr/bin:/bin", ProcessID + "=" + Placeholder, shellVar + "=" + shell}, passed))
+			login := run("-lc", slices.Concat([]string{"HOME=" + home, "PATH=/usr/bin:/bin", ProcessID + "=" + Placeholder}, passed))
 			if d := cmp.Diff(login, run("-c", s.env)); d != "" {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// Bash by its own name reads the first of three files.
+func TestBash(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	names := []string{".bash_profile", ".bash_login", ".profile"}
+	for _, name := range names {
+		write(t, filepath.Join(home, name), "export READ="+name+"\n")
+	}
+	for _, name := range names {
+		waitSettled()
+		s := takeIn(t, bash, home)
+		if s.why != "" || !slices.Contains(s.env, "READ="+name) {
+			t.Fatalf("%s: %q, %q", name, s.env, s.why)
+		}
+		e := &entry{watches: s.watches}
+		if !e.current() {
+			t.Errorf("%s has changed at once", name)
+		}
+		if err := os.Remove(filepath.Join(home, name)); err != nil {
+			t.Fatal(err)
+		}
+		if e.current() {
+			t.Errorf("%s is gone, and nothing has changed", name)
+		}
+		defer func() { // one that comes before it
+			write(t, filepath.Join(home, name), "")
+			if e.current() {
+				t.Errorf("%s has come, and nothing has changed", name)
+			}
+		}()
+	}
+	write(t, filepath.Join(home, ".profile"), "export BASH_ENV=/dev/null\n")
+	waitSettled()
+	if s := takeIn(t, bash, home); !strings.Contains(s.why, "BASH_ENV") {
+		t.Errorf("a snapshot with BASH_ENV: %q, %q", s.env, s.why)
 	}
 }
 
@@ -285,7 +324,7 @@ func TestTooEarly(t *testing.T) {
 		}
 	}()
 	defer func() { close(stop); <-stopped }()
-	if s := takeIn(t, "", home); !s.again {
+	if s := takeIn(t, "/bin/sh", home); !s.again {
 		t.Errorf("a snapshot of a file that has changed just now: %+v", s)
 	}
 }
@@ -300,7 +339,7 @@ func TestWatches(t *testing.T) {
 	write(t, filepath.Join(more, "a.sh"), "export A=1\n")
 	write(t, filepath.Join(home, ".profile"), `for i in "$HOME"/d/*.sh; do . "$i"; done; unset i; [ -e "$HOME/x" ] && export X=1; [ -f rel ] || :; [ -d "$HOME" ]`)
 	waitSettled()
-	s := takeIn(t, "", home)
+	s := takeIn(t, "/bin/sh", home)
 	if s.why != "" || s.again {
 		t.Fatal(s.why)
 	}
@@ -318,10 +357,10 @@ func TestWatches(t *testing.T) {
 		if current() == want {
 			t.Errorf("%s: changed: %v, want %v", name, !want, want)
 		}
-		s = takeIn(t, "", home)
+		s = takeIn(t, "/bin/sh", home)
 		for s.again {
 			waitSettled()
-			s = takeIn(t, "", home)
+			s = takeIn(t, "/bin/sh", home)
 		}
 	}
 	touch := func(file string) error { return os.WriteFile(file, nil, 0o644) }

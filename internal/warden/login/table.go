@@ -12,13 +12,13 @@ import (
 
 const (
 	maxEntries = 32
-	maxKey     = 32 << 10 // bytes of a directory and an environment
+	maxKey     = 32 << 10 // bytes of a shell, a directory and an environment
 	maxEncoded = 256 << 10
 	// rest is how long after an attempt there is no other.
 	rest = time.Second
 )
 
-// A Table keeps the snapshots of one user in one container, one for each environment
+// A Table keeps the snapshots of one user in one container, one for each shell, environment
 // and directory that commands are started with. The zero value is ready.
 type Table struct {
 	mu     sync.Mutex
@@ -27,7 +27,7 @@ type Table struct {
 	taking bool
 }
 
-// An entry is what is known of an environment and a directory.
+// An entry is what is known of a shell with an environment and a directory.
 type entry struct {
 	used    uint64 // Table.uses at the last use
 	known   bool   // the rest counts
@@ -37,13 +37,19 @@ type entry struct {
 	tried   time.Time
 }
 
-// Shell reports whether args are those of a login shell that a snapshot can spare, and returns those
-// of a shell with its environment.
-func Shell(args []string) ([]string, bool) {
-	if len(args) != 3 || args[0] != "/bin/sh" || args[1] != "-lc" {
+// Shell reports whether args are those of a login shell that runs a text and can be spared
+// its profile: then plain are those of that shell, its path first, without a profile.
+func Shell(args []string) (plain []string, ok bool) {
+	if len(args) < 2 || args[0] != "/bin/sh" && args[0] != "/bin/bash" {
 		return nil, false
 	}
-	return []string{args[0], "-c", args[2]}, true
+	switch shell, rest := args[0], args[1:]; {
+	case len(rest) == 2 && rest[0] == "-lc":
+		return []string{shell, "-c", rest[1]}, true
+	case len(rest) == 3 && rest[0] == "-l" && rest[1] == "-c":
+		return []string{shell, "-c", rest[2]}, true
+	}
+	return nil, false
 }
 
 // A Use is how a command gets what its login profile leaves.
@@ -51,24 +57,25 @@ type Use struct {
 	Env []string // of a shell that reads no profile; nil: it reads it. ProcessID is missing.
 	Why string   // there is no snapshot, and there will be none for the profile as it is
 	// Take is to be called if it is not nil, with the output of the warden's program
-	// with the argument Take, which is run with this environment, ProcessID being
-	// Placeholder, and in this directory. With a nil reader nothing is known.
+	// with the arguments Take and the shell, which is run with this environment, ProcessID
+	// being Placeholder, and in this directory. With a nil reader nothing is known.
 	Take func(io.Reader)
 }
 
-// Use tells how a command gets what the login profile leaves. env is without ProcessID.
+// Use tells how a command of a shell gets what the login profile leaves. env is without
+// ProcessID.
 //
-// The first command with an environment and a directory reads the profile: they may
+// The first command with a shell, an environment and a directory reads the profile: they may
 // never come again. So does the second, beside which the snapshot is taken.
-func (t *Table) Use(env []string, dir string) Use {
-	size := len(dir)
+func (t *Table) Use(shell string, env []string, dir string) Use {
+	size := len(shell) + len(dir)
 	for _, v := range env {
 		size += len(v) + 1
 	}
 	if size > maxKey {
 		return Use{}
 	}
-	key := dir + "\x00" + strings.Join(env, "\x00")
+	key := shell + "\x00" + dir + "\x00" + strings.Join(env, "\x00")
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.uses++

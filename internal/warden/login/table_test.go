@@ -25,7 +25,7 @@ func TestTable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), ".profile")
 	write(t, file, "x")
 	var table Table
-	use := func(env, dir string) Use { return table.Use([]string{"HOME=/h", env}, dir) }
+	use := func(env, dir string) Use { return table.Use("/bin/sh", []string{"HOME=/h", env}, dir) }
 	none := func(u Use, what string) {
 		t.Helper()
 		if u.Env != nil || u.Take != nil || u.Why != "" {
@@ -88,20 +88,20 @@ func encoded(s snapshot) string {
 func TestTableIsBounded(t *testing.T) {
 	file := filepath.Join(t.TempDir(), ".profile")
 	var table Table
-	table.Use([]string{"A=1"}, "/")
-	table.Use([]string{"A=1"}, "/").Take(given(t, file, snapshot{env: []string{"A=1"}}))
+	table.Use("/bin/sh", []string{"A=1"}, "/")
+	table.Use("/bin/sh", []string{"A=1"}, "/").Take(given(t, file, snapshot{env: []string{"A=1"}}))
 	for i := range 10 * maxEntries {
-		table.Use([]string{fmt.Sprint("B=", i)}, "/")
+		table.Use("/bin/sh", []string{fmt.Sprint("B=", i)}, "/")
 	}
 	if len(table.list) != maxEntries {
 		t.Errorf("%d entries", len(table.list))
 	}
-	if table.Use([]string{"A=1"}, "/").Env == nil {
+	if table.Use("/bin/sh", []string{"A=1"}, "/").Env == nil {
 		t.Error("the snapshot is gone")
 	}
 	n := len(table.list)
-	table.Use([]string{"A=" + strings.Repeat("x", maxKey)}, "/")
-	if u := table.Use([]string{"A=" + strings.Repeat("x", maxKey)}, "/"); u.Take != nil || len(table.list) != n {
+	table.Use("/bin/sh", []string{"A=" + strings.Repeat("x", maxKey)}, "/")
+	if u := table.Use("/bin/sh", []string{"A=" + strings.Repeat("x", maxKey)}, "/"); u.Take != nil || len(table.list) != n {
 		t.Error("an environment that is too large is kept")
 	}
 }
@@ -119,12 +119,24 @@ func TestEncode(t *testing.T) {
 }
 
 func TestShell(t *testing.T) {
-	if args, ok := Shell([]string{"/bin/sh", "-lc", "true"}); !ok || !slices.Equal(args, []string{"/bin/sh", "-c", "true"}) {
-		t.Error(args, ok)
-	}
-	for _, args := range [][]string{{"/bin/sh", "-c", "true"}, {"sh", "-lc", "true"}, {"/bin/sh", "-lc"}, {"/bin/sh", "-lc", "true", "x"}, nil} {
-		if _, ok := Shell(args); ok {
-			t.Error(args)
+	for _, tt := range []struct{ args, plain string }{
+		{"/bin/sh -lc true", "/bin/sh -c true"},
+		{"/bin/bash -lc true", "/bin/bash -c true"},
+		{"/bin/bash -l -c true", "/bin/bash -c true"},
+		{"/bin/sh -l -c true", "/bin/sh -c true"},
+		{"/bin/sh -c true", ""},
+		{"sh -lc true", ""},
+		{"/bin/sh -lc", ""},
+		{"/bin/sh -l -c", ""},
+		{"/bin/sh -c -l true", ""},
+		{"/bin/sh -lc true x", ""},
+		{"/bin/sh", ""},
+		{"/bin/zsh -lc true", ""},
+		{"", ""},
+	} {
+		plain, ok := Shell(strings.Fields(tt.args))
+		if got := strings.Join(plain, " "); got != tt.plain || ok != (got != "") {
+			t.Errorf("%q: %q, %v, want %q", tt.args, got, ok, tt.plain)
 		}
 	}
 }
@@ -135,7 +147,7 @@ func FuzzTrace(f *testing.F) {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		r := newReading("/h", "/", "/usr/bin:rel::/bin")
+		r := newReading("/bin/sh", "/h", "/", "/usr/bin:rel::/bin")
 		r.command(line)
 		r.text(line)
 		if len(r.functions) > maxFunctions && r.why == "" || len(r.watches) > maxWatches && r.why == "" {

@@ -5,6 +5,7 @@ package login
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -30,12 +31,23 @@ type reading struct {
 	why       string          // the first reason against a snapshot; empty: none
 }
 
-func newReading(home, dir string, paths ...string) *reading {
+func newReading(shell, home, dir string, paths ...string) *reading {
 	r := &reading{home: home, dir: dir, paths: paths, watches: map[string]bool{}, functions: map[string]bool{}}
 	r.source("/etc/profile")
-	r.source(path.Join(home, ".profile"))
+	names := []string{".profile"}
+	if path.Base(shell) == "bash" {
+		names = []string{".bash_profile", ".bash_login", ".profile"} // it reads the first that it can
+	}
+	for _, name := range names {
+		name = path.Join(home, name)
+		r.source(name)
+		if f, err := os.Open(name); err == nil {
+			f.Close()
+			break
+		}
+	}
 	r.watch("/etc/profile.d", true)
-	r.watch("/bin/sh", true)
+	r.watch(shell, true)
 	if strings.ContainsAny(home, " \t\n'\"\\*?[") || !strings.HasPrefix(home, "/") {
 		r.refuse("HOME is %q, which a trace does not show clearly", home)
 	}
