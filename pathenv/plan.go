@@ -9,7 +9,7 @@ type Plan struct {
 	// Workspace is the executor's workspace.
 	Workspace string
 	Env       Environment // with the origin of each part
-	// Snapshot: the shell is a login shell whose profile may be read beforehand, as
+	// Snapshot: if Args are a login shell's, its profile may be read beforehand, as
 	// docs/explain/login.md says.
 	Snapshot bool
 	Notice   string   // for Info.Notice: the variables that are never in Env

@@ -19,8 +19,9 @@ func BenchmarkSDK(b *testing.B) {
 		b.Fatal("there is nothing to compare with: CORRAL_E2B_SUITE names the directory that has envd-linux-amd64.gz, E2B's daemon")
 	}
 	b.Run("the default image", func(b *testing.B) { measure(b, dir, images.Default, "always") })
-	b.Run("with Debian's login profile", func(b *testing.B) { measure(b, dir, withDebiansProfile(b), "always", "ONLY=run") })
-	b.Run("with a snapshot of it", func(b *testing.B) { measure(b, dir, withDebiansProfile(b), "snapshot", "ONLY=run") })
+	debian := withDebiansProfile(b)
+	b.Run("with Debian's login profile", func(b *testing.B) { measure(b, dir, debian, "always", "ONLY=run") })
+	b.Run("with a snapshot of it", func(b *testing.B) { measure(b, dir, debian, "snapshot", "ONLY=run") })
 }
 
 func measure(b *testing.B, suite, image, login string, env ...string) {
