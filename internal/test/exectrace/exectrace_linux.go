@@ -126,11 +126,14 @@ func (t *tracer) follow() error {
 	for {
 		var ws syscall.WaitStatus
 		pid, err := t.next()
+		reported := 0
 		if err == nil {
-			_, err = syscall.Wait4(pid, &ws, unix.WALL|unix.WNOTHREAD, nil)
+			// Not blocking: what it had to report is gone if another of its threads has
+			// ended it meanwhile, and its end is told after that of its threads.
+			reported, err = syscall.Wait4(pid, &ws, unix.WALL|unix.WNOTHREAD|unix.WNOHANG, nil)
 		}
 		switch {
-		case errors.Is(err, syscall.EINTR):
+		case errors.Is(err, syscall.EINTR), err == nil && reported == 0:
 			continue
 		case errors.Is(err, syscall.ECHILD):
 			return nil

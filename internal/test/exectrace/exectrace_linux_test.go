@@ -7,15 +7,35 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/internal/test/exectrace"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv("THREADS") != "" {
+		endAmongThreads()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// endAmongThreads ends the process by one thread while its first gets signals.
+func endAmongThreads() {
+	runtime.LockOSThread()
+	go func() {
+		for range 200 {
+			_ = unix.Tgkill(os.Getpid(), os.Getpid(), unix.SIGURG) // which Go ignores
+		}
+		syscall.Exit(0) // at once, also with the race detector
+	}()
+	for {
+	}
+}
 
 func run(t *testing.T, dir, text string, timeout time.Duration) exectrace.Result {
 	t.Helper()
@@ -138,6 +158,17 @@ func TestOtherChildren(t *testing.T) {
 		var exit *exec.ExitError
 		if err := <-ended; !errors.As(err, &exit) || exit.ExitCode() != 7 {
 			t.Errorf("%s: the other ended with %v", text, err)
+		}
+	}
+}
+
+// A process that has something to report may be ended by another of its threads before
+// one asks what.
+func TestThreads(t *testing.T) {
+	for range 100 {
+		_, err := exectrace.Run(exectrace.Command{Args: []string{os.Args[0]}, Env: []string{"THREADS=1"}, Dir: "/", Timeout: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
