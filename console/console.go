@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"io/fs"
@@ -18,8 +19,8 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// policy is what the pages may do: run the scripts of this origin and call it.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+// policy is what the pages may do: run the scripts of this origin and reload, and call it.
+var policy = "default-src 'none'; script-src 'self' '" + scriptHash(reload) + "'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 
 // An asset is a file of the bundle.
@@ -62,6 +63,21 @@ func newAsset(name string, data []byte) asset {
 	return asset{kind: mime.TypeByExtension(path.Ext(name)), plain: data, small: small.Bytes()}
 }
 
+// reload loads the page again if a file of it could not be loaded. A browser drops a
+// connection that it makes while an address of its machine comes or goes, as those of
+// containers do, and does not try again.
+const reload = `addEventListener('error', ({target}) => {
+	if (!target.src && !target.href) return; // it is an exception
+	document.getElementById('app')?.replaceChildren('The console could not be loaded. Trying again.');
+	setTimeout(() => location.reload(), 1000);
+}, true);`
+
+// scriptHash is how a policy names a script that is within a page.
+func scriptHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
 // page is the same for every URL: the script reads the URL.
 const page = `<!doctype html>
 <html lang="en">
@@ -69,6 +85,7 @@ const page = `<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>Corral</title>
+<script>` + reload + `</script>
 <link rel="icon" href="%[1]sicon.svg">
 <link rel="stylesheet" href="%[1]sapp.css">
 <script type="module" src="%[1]sapp.js"></script>

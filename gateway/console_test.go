@@ -81,7 +81,7 @@ func TestConsolePages(t *testing.T) {
 		}
 	}
 	csp := page.header.Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "script-src 'self';", "frame-ancestors 'none'", "base-uri 'none'"} {
+	for _, want := range []string{"default-src 'none'", "script-src 'self' 'sha256-", "frame-ancestors 'none'", "base-uri 'none'"} {
 		if !strings.Contains(csp, want) || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") {
 			t.Errorf("the policy is %q", csp)
 		}

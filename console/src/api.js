@@ -124,6 +124,18 @@ export function sleep(ms, signal) {
   });
 }
 
+// loaded is a part of the program that is loaded when it is needed. If it cannot be, the
+// page is loaded again, as it is without app.js.
+export async function loaded(part) {
+  try {
+    return await part;
+  } catch {
+    await sleep(1000);
+    location.reload();
+    return new Promise(() => {});
+  }
+}
+
 const maxEvent = 8 << 20; // characters
 
 // events follows a stream of server-sent events until signal ends it, and comes back after

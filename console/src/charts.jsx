@@ -1,5 +1,6 @@
 // Charts of the last hour, as the gateway measured it.
 import { useEffect, useRef } from 'preact/hooks';
+import { loaded } from './api.js';
 import { useLive } from './live.js';
 import { T } from './text.js';
 
@@ -18,7 +19,7 @@ export function Chart({ usage, title, series, format, limit }) {
     const el = box.current; // the ref is cleared before this effect is
     let gone = false, observers = [];
     const draw = async () => {
-      const { default: uPlot } = await import('./uplot.js');
+      const { default: uPlot } = await loaded(import('./uplot.js'));
       if (gone) return;
       made.current?.destroy();
       const axis = { stroke: color('--dim'), font: '11px system-ui, sans-serif', ticks: { show: false }, grid: { stroke: color('--line'), width: 1 } };

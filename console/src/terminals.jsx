@@ -1,7 +1,7 @@
 // Terminals. The screen is what the session's log makes of it, from a byte on: a page that
 // is loaded again reads it from the start, and after a cut it goes on where it was.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { backoff, get, log, may, post, request, sessionPath, sleep } from './api.js';
+import { backoff, get, loaded, log, may, post, request, sessionPath, sleep } from './api.js';
 import { useLive } from './live.js';
 import { exitText, plain, tone } from './format.js';
 import { linkTo, sessionURL } from './router.js';
@@ -243,7 +243,7 @@ export function Terminal({ id, query }) {
     const stop = new AbortController();
     let observer;
     (async () => {
-      const { make } = await import('./xterm.js');
+      const { make } = await loaded(import('./xterm.js'));
       if (stop.signal.aborted) return;
       const t = make(box.current, { theme: dark() ? themes.dark : themes.light });
       made.current = t;

@@ -2,7 +2,42 @@
 
 package console_test
 
-import "testing"
+import (
+	"context"
+	"testing"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// block has the browser load no file of a name; allow ends that.
+func (p *tab) block(name string) {
+	p.t.Helper()
+	p.blocked(&network.BlockPattern{URLPattern: p.g.url + "/*/" + name, Block: true})
+}
+
+func (p *tab) allow() { p.t.Helper(); p.blocked() }
+
+func (p *tab) blocked(patterns ...*network.BlockPattern) {
+	p.t.Helper()
+	p.do(chromedp.Func(func(ctx context.Context, tg *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, network.SetBlockedURLs, network.SetBlockedURLsParams{URLPatterns: patterns})
+		return err
+	}))
+}
+
+// A page whose script could not be loaded says so, and loads it as soon as it can.
+func TestFileNotLoaded(t *testing.T) {
+	p := common.get(t).browser()
+	for _, name := range []string{"app.js", "app.css"} {
+		p.block(name)
+		p.open("")
+		p.sees("could not be loaded. Trying again")
+		p.allow()
+		p.has("input[name=key]")
+		p.lacks("Trying again")
+	}
+}
 
 func TestOverviewCharts(t *testing.T) {
 	g := common.get(t)
@@ -17,6 +52,13 @@ func TestOverviewCharts(t *testing.T) {
 	}
 	// The colours follow the theme, and the first page has no library for charts.
 	js[bool](p, "[...document.querySelectorAll('nav .foot button')][0].click() || true")
+	p.charted("Time to answer")
+
+	p = g.browser()
+	p.block("uplot-*.js")
+	p.owner("")
+	p.wait("performance.getEntriesByType('resource').some((e) => e.name.includes('uplot-'))")
+	p.allow()
 	p.charted("Time to answer")
 }
 
