@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/listen"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/session"
 )
@@ -37,7 +38,7 @@ type rig struct {
 	unix     *http.Client
 	stop     context.CancelFunc
 	stopped  chan error
-	log      *logBuffer
+	log      *logtest.Log
 }
 
 var programs = map[string]fakeexec.Program{
@@ -59,7 +60,7 @@ var programs = map[string]fakeexec.Program{
 func newRig(t testing.TB, change func(*Config)) *rig {
 	t.Helper()
 	dir := testdir.New(t)
-	g := &rig{t: t, stopped: make(chan error, 1), log: &logBuffer{}, socket: filepath.Join(dir, api.SocketFile)}
+	g := &rig{t: t, stopped: make(chan error, 1), log: &logtest.Log{}, socket: filepath.Join(dir, api.SocketFile)}
 	g.exec = &fakeexec.Executor{Programs: programs, Info: corral.Info{Host: corral.HostGateway, Dir: "/work"}}
 	var err error
 	g.sessions, err = session.Open(t.Context(), session.Config{

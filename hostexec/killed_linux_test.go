@@ -1,7 +1,6 @@
 package hostexec_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/internal/procfs"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/runner"
@@ -28,25 +27,7 @@ import (
 // patience is how long a test waits for what is to happen.
 const patience = 30 * time.Second
 
-// logText is a log that can be read while it is written.
-type logText struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logText) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func openHost(t *testing.T, cfg hostexec.Config, log *logText) *hostexec.Executor {
+func openHost(t *testing.T, cfg hostexec.Config, log *logtest.Log) *hostexec.Executor {
 	t.Helper()
 	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 	e, err := hostexec.New(cfg)
@@ -184,7 +165,7 @@ func TestWardenKilled(t *testing.T) {
 		{"time-out, the gateway dead", true, 3 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var log logText
+			var log logtest.Log
 			cfg := hostexec.Config{StateDir: filepath.Join(testdir.New(t), "state"), WardenPath: wardenPath}
 			e := openHost(t, cfg, &log)
 			p, tr := startSleeper(t, e, "killed", c.timeout)
@@ -292,7 +273,7 @@ func TestInProcessKilled(t *testing.T) {
 			if !hostexec.KilledWithCommands(state) {
 				t.Error("nothing was noted")
 			}
-			var log logText
+			var log logtest.Log
 			cfg.StateDir, cfg.TakeOver = filepath.Join(testdir.New(t), "state"), []string{state}
 			e := openHost(t, cfg, &log)
 			if res, err := runner.Run(t.Context(), e, corral.Command{Shell: "echo other"}, runner.Options{}); err != nil || !res.Exit.Success() {

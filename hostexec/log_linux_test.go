@@ -9,6 +9,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/runner"
@@ -18,7 +19,7 @@ import (
 // first alone but for a line of its own. The next life has a log of its own.
 func TestWardenLog(t *testing.T) {
 	cfg := hostexec.Config{StateDir: testdir.New(t), WardenPath: wardenbintest.Build(t)}
-	e := openHost(t, cfg, new(logText))
+	e := openHost(t, cfg, new(logtest.Log))
 	if _, err := runner.Run(t.Context(), e, corral.Command{Args: []string{"/bin/true"}}, runner.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func TestWardenLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the first one ends", func() bool {
-		e := openHost(t, cfg, new(logText))
+		e := openHost(t, cfg, new(logtest.Log))
 		if _, err := runner.Run(t.Context(), e, corral.Command{Args: []string{"/bin/true"}}, runner.Options{}); err != nil {
 			t.Fatal(err)
 		}

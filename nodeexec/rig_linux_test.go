@@ -1,7 +1,6 @@
 package nodeexec_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"maps"
@@ -20,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/test/exectest"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
@@ -38,7 +38,7 @@ type rig struct {
 	gateway nkeys.KeyPair
 	key     nkeys.KeyPair // of the node
 	log     *slog.Logger
-	lines   lines         // warnings, and worse
+	lines   logtest.Log   // warnings, and worse
 	address string        // where the node dials
 	skew    time.Duration // of the node's clock
 
@@ -120,24 +120,6 @@ func (r *rig) pair(id, name string) nkeys.KeyPair {
 	defer r.mu.Unlock()
 	r.paired[public] = nodeexec.Paired{ID: id, Name: name}
 	return key
-}
-
-// lines is a log that can be read.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // open begins a life of the gateway's side.

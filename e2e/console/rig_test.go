@@ -4,7 +4,6 @@
 package console_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +31,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/test/built"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/testnet"
 )
@@ -81,25 +81,7 @@ type gateway struct {
 	url   string
 	c     *client.Client
 	cmd   *exec.Cmd
-	log   *logBuffer
-}
-
-// A logBuffer is what programs write, which is read meanwhile.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+	log   *logtest.Log
 }
 
 func start(t testing.TB, flags ...string) *gateway {
@@ -118,7 +100,7 @@ func start(t testing.TB, flags ...string) *gateway {
 func launch(t testing.TB, dir string, flags ...string) *gateway {
 	t.Helper()
 	port := testnet.FreePort(t)
-	g := &gateway{t: t, dir: dir, port: port, flags: flags, log: &logBuffer{}, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	g := &gateway{t: t, dir: dir, port: port, flags: flags, log: &logtest.Log{}, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	for name, text := range map[string]string{"corral.json5": configuration, "state/exec-approvals.json": `{"version":1,"defaults":{"security":"full","ask":"off"}}`} {
 		at := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/internal/test/clitest"
+	"github.com/corral-exec/corral/internal/test/logtest"
 )
 
 // A console is a terminal with corral on it.
@@ -25,7 +25,7 @@ type console struct {
 	peer *os.File // corral's, kept to look at its settings
 	cmd  *exec.Cmd
 
-	out clitest.Screen
+	out logtest.Log
 	end chan struct{}
 }
 
@@ -234,7 +234,7 @@ func TestProgressBars(t *testing.T) {
 	if err := pty.Setsize(tty, &pty.Winsize{Rows: 25, Cols: 100}); err != nil {
 		t.Fatal(err)
 	}
-	out, end := &clitest.Screen{}, make(chan struct{})
+	out, end := &logtest.Log{}, make(chan struct{})
 	go func() {
 		defer close(end)
 		_, _ = io.Copy(out, tty) // until nobody has the other side

@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/gateway/listen"
 	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/session"
 )
@@ -83,24 +84,6 @@ func gatewayWithPorts(t *testing.T) (state string) {
 	return state
 }
 
-// A lockedText is written by some goroutines and read by others.
-type lockedText struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 func TestSandboxForward(t *testing.T) {
 	testForward(t, func(f forward) string { return f.Sandbox }, "sandbox", "forward", "--json", "box")
 }
@@ -132,7 +115,7 @@ func testForward(t *testing.T, name func(forward) string, args ...string) {
 	port := echo.Addr().(*net.TCPAddr).Port
 
 	out, in := io.Pipe()
-	errs := &lockedText{}
+	errs := &logtest.Log{}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)

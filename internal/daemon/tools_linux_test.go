@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -25,6 +24,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/policy/approval"
@@ -39,18 +39,6 @@ type serving struct {
 	file string // the configuration
 }
 
-// A lockedBuffer is a log.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
 // serveWith starts a gateway with a configuration, in which WORK stands for the
 // workspace.
 func serveWith(t *testing.T, settings string) *serving {
@@ -62,7 +50,7 @@ func serveWith(t *testing.T, settings string) *serving {
 		t.Fatal(err)
 	}
 	g.configure(settings)
-	log := &lockedBuffer{}
+	log := &logtest.Log{}
 	timeout := time.Minute
 	opt := GatewayOptions{
 		Options: Options{
@@ -84,7 +72,7 @@ func serveWith(t *testing.T, settings string) *serving {
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Log(log.b.String())
+			t.Log(log)
 		}
 	})
 	return g

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/decided"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 )
@@ -28,7 +28,7 @@ type pair struct {
 	gw   *rig // the gateway's
 	host *recorder
 	node *Node
-	said *lines // the node's log
+	said *logtest.Log // the node's log
 }
 
 // recorder is an executor that records the last command that it started.
@@ -45,33 +45,12 @@ func (r *recorder) Start(ctx context.Context, cmd corral.Command) (corral.Proces
 	return r.Executor.Start(ctx, cmd)
 }
 
-// lines is a log.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// next is the text written since the last call of next.
-func (l *lines) next() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	text := l.b.String()
-	l.b.Reset()
-	return text
-}
-
 const nodeSettings = `tools: {exec: {security: "allowlist", ask: "on-miss"}}`
 
 // newPair makes a node and a gateway with these settings.
 func newPair(t *testing.T, node, gateway string) *pair {
 	t.Helper()
-	p := &pair{rig: newRig(t, node), gw: newRig(t, gateway), said: &lines{}}
+	p := &pair{rig: newRig(t, node), gw: newRig(t, gateway), said: &logtest.Log{}}
 	p.rig.log = slog.New(slog.NewTextHandler(p.said, nil))
 	p.host = &recorder{Executor: &fakeexec.Executor{Programs: map[string]fakeexec.Program{}}}
 	t.Cleanup(func() { p.ok(p.host.Close()) })
@@ -291,7 +270,7 @@ func TestHostileGateway(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, strict %t", tc.name, settings == strict), func(t *testing.T) {
 				p := newPair(t, settings, nodeSettings)
 				g, cmd := p.grantFor("main", cmd), cmd
-				p.said.next()
+				p.said.Take()
 				var err error
 				if tc.forge == nil {
 					_, err = p.node.StartFor(t.Context(), tc.agent, cmd)
@@ -299,7 +278,7 @@ func TestHostileGateway(t *testing.T) {
 					tc.forge(p, &g, &cmd)
 					err = p.try(tc.agent, cmd, g)
 				}
-				said := p.said.next()
+				said := p.said.Take()
 				want := corral.ErrDenied
 				if settings == strict { // the node's own operators are asked
 					want, tc.why = corral.ErrApproval, "is pending on the node, which answers for itself"
@@ -315,14 +294,14 @@ func TestHostileGateway(t *testing.T) {
 	}
 	// A valid grant, at a node that accepts none.
 	p := newPair(t, strict, nodeSettings)
-	if err := p.try("main", cmd, p.grantFor("main", cmd)); !errors.Is(err, corral.ErrApproval) || p.host.Starts() != 0 || !strings.Contains(p.said.next(), "counts for nothing here") {
+	if err := p.try("main", cmd, p.grantFor("main", cmd)); !errors.Is(err, corral.ErrApproval) || p.host.Starts() != 0 || !strings.Contains(p.said.Take(), "counts for nothing here") {
 		t.Errorf("a strict node took a gateway's word: %v", err)
 	}
 	// Deny rules and security=deny hold for approved commands too.
 	p = newPair(t, nodeSettings, nodeSettings)
 	g := p.grantFor("main", cmd)
 	p.ok(p.file.Add("main", "", policy.Rule{Action: policy.Deny, Pattern: "tool"}))
-	if err := p.try("main", cmd, g); !errors.Is(err, corral.ErrDenied) || p.host.Starts() != 0 || !strings.Contains(p.said.next(), "refused a command of the gateway") {
+	if err := p.try("main", cmd, g); !errors.Is(err, corral.ErrDenied) || p.host.Starts() != 0 || !strings.Contains(p.said.Take(), "refused a command of the gateway") {
 		t.Errorf("a deny rule was overruled: %v", err)
 	}
 	// The node itself decides which programs run, and by which approval.
@@ -369,13 +348,13 @@ func TestReplays(t *testing.T) {
 			if p.host.Starts() != 1 {
 				t.Fatal(p.host.Starts())
 			}
-			p.said.next()
+			p.said.Take()
 			cmd := cmd
 			again(p, &g, &cmd)
 			if err := p.try("main", cmd, g); !errors.Is(err, corral.ErrDenied) || !strings.Contains(err.Error(), "used already") || p.host.Starts() != 1 {
 				t.Errorf("%v, %d started", err, p.host.Starts())
 			}
-			if !strings.Contains(p.said.next(), "refused a command of the gateway") {
+			if !strings.Contains(p.said.Take(), "refused a command of the gateway") {
 				t.Error("it is not in the log")
 			}
 		})

@@ -3,18 +3,17 @@
 package docker_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/test/enginetest"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/sandboxtest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
@@ -23,40 +22,15 @@ import (
 	"github.com/corral-exec/corral/sandbox/docker"
 )
 
-// lockedBuffer is a buffer for a log.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// reset forgets what was written.
-func (l *lockedBuffer) reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.b.Reset()
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // newSnapshotSandbox opens a sandbox with snapshots of the login profile, and its log.
-func newSnapshotSandbox(t *testing.T, driver sandbox.Driver) (*sandbox.Executor, *lockedBuffer) {
+func newSnapshotSandbox(t *testing.T, driver sandbox.Driver) (*sandbox.Executor, *logtest.Log) {
 	t.Helper()
 	enginetest.New(t)
 	eng, err := docker.New(docker.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &lockedBuffer{}
+	log := &logtest.Log{}
 	x, err := sandbox.New(sandbox.Config{
 		Engine: eng, StateDir: testdir.New(t), Image: images.Busybox, Driver: driver, WardenPath: wardenbintest.Build(t), Ephemeral: true,
 		Environment: sandbox.Environment{Snapshot: true, Variables: map[string]string{"GIVEN": "configured"}},
@@ -150,7 +124,7 @@ func TestLoginSnapshot(t *testing.T) {
 				"program":  {"export N=$(cat /proc/sys/kernel/random/uuid)", "[ -n \"$N\" ] && echo some", "some", "runs a program"},
 				"exit":     {"echo end; exit", "echo on", "end", "standard output"},
 			} {
-				log.reset()
+				log.Take()
 				profile(c.profile)
 				for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 					want(corral.Command{Shell: c.shell}, c.want)

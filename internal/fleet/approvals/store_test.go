@@ -20,6 +20,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/natskv"
 	"github.com/corral-exec/corral/internal/test/desktest"
 	"github.com/corral-exec/corral/internal/test/errtest"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
@@ -41,30 +42,12 @@ type cluster struct {
 	*natstest.Embedded
 	t   testing.TB
 	key nkeys.KeyPair
-	log *lines
-}
-
-// lines are what is logged.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log *logtest.Log
 }
 
 func newCluster(t testing.TB) *cluster {
 	key, _ := natstest.NewKey(t)
-	return &cluster{Embedded: natstest.NewEmbedded(t, server.Options{}), t: t, key: key, log: &lines{}}
+	return &cluster{Embedded: natstest.NewEmbedded(t, server.Options{}), t: t, key: key, log: &logtest.Log{}}
 }
 
 // Open implements desktest.World.

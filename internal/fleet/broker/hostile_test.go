@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -10,35 +9,17 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 )
 
-// lines is a log that can be read.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func serveLogged(t *testing.T) (*Server, *lines) {
+func serveLogged(t *testing.T) (*Server, *logtest.Log) {
 	t.Helper()
-	l := &lines{}
+	l := &logtest.Log{}
 	s, err := Start(Config{
 		Dir: t.TempDir(), Listen: "127.0.0.1:0", WebSocket: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(l, nil)),
 		Authorize: func(string) (string, bool) { return "", false },

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 )
 
@@ -37,25 +37,7 @@ type rig struct {
 	epoch atomic.Uint64 // of its last hello
 	seq   uint64
 	heard chan *nats.Msg
-	lines *lines
-}
-
-// lines is a log that can be read.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
+	lines *logtest.Log
 }
 
 func newRig(t *testing.T, change ...func(*fakeexec.Executor)) *rig {
@@ -70,7 +52,7 @@ func newRigServing(t *testing.T, served func(*fakeexec.Executor) corral.Executor
 
 func newRigOf(t *testing.T, node func(*fabric.NodeConfig), change ...func(*fakeexec.Executor)) *rig {
 	t.Helper()
-	r := &rig{t: t, life: corral.NewID(), heard: make(chan *nats.Msg, 1000), lines: &lines{}, exec: &fakeexec.Executor{
+	r := &rig{t: t, life: corral.NewID(), heard: make(chan *nats.Msg, 1000), lines: &logtest.Log{}, exec: &fakeexec.Executor{
 		Programs: map[string]fakeexec.Program{"cat": fakeexec.Cat, "sleep": fakeexec.Sleep, "print": fakeexec.Print("printed", "", 3)},
 	}}
 	for _, f := range change {

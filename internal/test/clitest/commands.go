@@ -10,11 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/corral-exec/corral/internal/test/logtest"
 )
 
 // Commands are, for testscript.Params.Cmds:
@@ -114,7 +115,7 @@ func signalled(ts *testscript.TestScript, neg bool, args []string) {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	out := &Screen{}
+	out := &logtest.Log{}
 	cmd.Stdout, cmd.Stderr = out, out
 	ts.Check(cmd.Start())
 	timer := time.AfterFunc(endsWithin, func() { _ = cmd.Process.Kill() }) // it is gone otherwise
@@ -133,22 +134,4 @@ func signalled(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("exit code %d, want %d; output: %s", got, want, out)
 	}
 	ts.Logf("%s", out)
-}
-
-// A Screen is what a process has written so far.
-type Screen struct {
-	mu  sync.Mutex
-	buf strings.Builder
-}
-
-func (s *Screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.Write(p)
-}
-
-func (s *Screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.String()
 }
