@@ -19,8 +19,9 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// policy is what the pages may do: run the scripts of this origin and reload, and call it.
-var policy = "default-src 'none'; script-src 'self' '" + scriptHash(reload) + "'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+// policy is what the pages may do: run the scripts of this origin and reload, which it
+// names by its sum, and call it.
+const policy = "default-src 'none'; script-src 'self' 'sha256-%s'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 
 // An asset is a file of the bundle.
@@ -72,12 +73,6 @@ const reload = `addEventListener('error', ({target}) => {
 	setTimeout(() => location.reload(), 1000);
 }, true);`
 
-// scriptHash is how a policy names a script that is within a page.
-func scriptHash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-}
-
 // page is the same for every URL: the script reads the URL.
 const page = `<!doctype html>
 <html lang="en">
@@ -100,10 +95,12 @@ const assetDir = "assets/"
 // Handler serves the console below a root, such as "/console/".
 func Handler(root string) http.Handler {
 	b := load()
+	sum := sha256.Sum256([]byte(reload))
+	csp := fmt.Sprintf(policy, base64.StdEncoding.EncodeToString(sum[:]))
 	start := newAsset("index.html", fmt.Appendf(nil, page, root+assetDir+b.hash+"/"))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
+		h.Set("Content-Security-Policy", csp)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "no-referrer")

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -80,8 +82,13 @@ func TestConsolePages(t *testing.T) {
 			t.Errorf("%s is %q", name, page.header.Get(name))
 		}
 	}
+	script := regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindStringSubmatch(page.body)
+	if script == nil {
+		t.Fatalf("the page has no script: %s", page.body)
+	}
+	sum := sha256.Sum256([]byte(script[1]))
 	csp := page.header.Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "script-src 'self' 'sha256-", "frame-ancestors 'none'", "base-uri 'none'"} {
+	for _, want := range []string{"default-src 'none'", "script-src 'self' 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "';", "frame-ancestors 'none'", "base-uri 'none'"} {
 		if !strings.Contains(csp, want) || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") {
 			t.Errorf("the policy is %q", csp)
 		}
