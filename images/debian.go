@@ -76,7 +76,7 @@ var debianPrune = pruning{
 		"usr/lib/git-core/git-http-push", "usr/lib/git-core/git-imap-send",
 	},
 	Keep: []string{
-		"usr/lib/locale/C.utf8",
+		"usr/lib/locale/C.utf8", "usr/lib/locale/locale-archive",
 		// Licences require their text to go with the program.
 		"usr/share/doc/*/copyright",
 	},

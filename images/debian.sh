@@ -73,6 +73,8 @@ echo localhost >"$ROOT/etc/hostname"
 printf '127.0.0.1 localhost\n::1 localhost ip6-localhost\n' >"$ROOT/etc/hosts"
 echo >"$ROOT/etc/resolv.conf"
 echo LANG=C.UTF-8 >"$ROOT/etc/default/locale"
+# One file in place of thirteen small ones: a shell starts 0.4 ms sooner, of 2.5.
+chroot "$ROOT" localedef --add-to-archive /usr/lib/locale/C.utf8 >&2
 
 # Debian's profile starts id(1) twice, which costs more than the rest of a login
 # shell. Who root is, the owner of the profile tells as well.

@@ -52,6 +52,7 @@ func TestPruning(t *testing.T) {
 		"usr/share/doc/git/contrib/x":       {false, false},
 		"usr/share/locale/de/LC_MESSAGES/x": {false, false},
 		"usr/lib/locale/C.utf8/LC_CTYPE":    {true, true},
+		"usr/lib/locale/locale-archive":     {true, true},
 		"etc/passwd-":                       {false, false},
 		"etc/passwd":                        {true, true},
 		"proc":                              {true, true},

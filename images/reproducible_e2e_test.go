@@ -144,9 +144,9 @@ func checkContents(t *testing.T, name string, listed []images.Package) {
 
 	// As whom it runs when nobody is named, and in a zone that is asked for.
 	out, code = images.Run(t, cli, name, "", "bash", "-lc", `set -e
-		id -un; echo $HOME $(cd; pwd); locale charmap; date +%Z; TZ=Asia/Tokyo date +%Z
+		id -un; echo $HOME $(cd; pwd); locale charmap; localedef --list-archive; date +%Z; TZ=Asia/Tokyo date +%Z
 		find / -xdev -perm /6000 2>/dev/null | wc -l; [ ! -w /etc ]`)
-	if want := "agent\n/workspace /workspace\nUTF-8\nUTC\nJST\n0\n"; code != 0 || out != want {
+	if want := "agent\n/workspace /workspace\nUTF-8\nC.utf8\nUTC\nJST\n0\n"; code != 0 || out != want {
 		t.Errorf("exit %d, %q, want %q", code, out, want)
 	}
 	for _, program := range map[string][]string{
