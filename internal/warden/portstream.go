@@ -25,12 +25,10 @@ type portStream struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	sent    int64  // bytes of the program's that were sent
-	limit   int64  // up to where the gateway takes them
-	pending []byte // came, and is not written yet
-	taken   int64  // bytes written
-	came    int64  // bytes that came: taken, and pending
-	eof     bool   // nothing follows pending
+	sent    int64     // bytes of the program's that were sent
+	limit   int64     // up to where the gateway takes them
+	pending wire.Held // came, and is not written yet
+	eof     bool      // nothing follows pending
 	over    bool
 	left    int // directions that have not ended
 }
@@ -115,11 +113,10 @@ func (p *portStream) add(m *wire.Message) bool {
 	if p.over {
 		return true
 	}
-	if p.eof || int64(m.Offset) != p.came || p.came-p.taken+int64(len(m.Data)) > wire.PortWindow {
+	if p.eof || int64(m.Offset) != p.pending.End() || p.pending.Len()+len(m.Data) > wire.PortWindow {
 		return false
 	}
-	p.pending = append(p.pending, m.Data...)
-	p.came += int64(len(m.Data))
+	p.pending.Add(m.Data)
 	p.eof = m.Flags&wire.FlagEOF != 0
 	p.changed.Broadcast()
 	return true
@@ -218,12 +215,9 @@ func (p *portStream) write() {
 		}
 		n, err := p.send(data)
 		p.mu.Lock()
-		p.pending = p.pending[n:]
-		if len(p.pending) == 0 {
-			p.pending = nil
-		}
-		p.taken += int64(n)
-		limit, end := p.taken+wire.PortWindow, p.eof && p.pending == nil
+		taken := p.pending.Start() + int64(n)
+		p.pending.Drop(taken)
+		limit, end := taken+wire.PortWindow, p.eof && p.pending.Len() == 0
 		p.mu.Unlock()
 		switch {
 		case err != nil:
@@ -246,10 +240,10 @@ func (p *portStream) write() {
 // came, which it has passed on.
 func (p *portStream) next() []byte {
 	p.mu.Lock()
-	for !p.over && len(p.pending) == 0 && !p.eof {
+	for !p.over && p.pending.Len() == 0 && !p.eof {
 		p.changed.Wait()
 	}
-	over, data := p.over, p.pending[:min(len(p.pending), chunk)]
+	over, data := p.over, p.pending.From(p.pending.Start())
 	p.mu.Unlock()
 	switch {
 	case over:

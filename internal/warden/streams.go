@@ -40,12 +40,9 @@ type streams struct {
 	over  bool
 	drain *time.Timer
 
-	// Input. Bytes before taken were written into the process; pending
-	// follow them.
-	taken   int64
-	pending []byte
-	granted int64 // up to where the sender may go, as it was told
-	closeAt int64 // close after that many bytes; -1: not yet
+	pending wire.Held // input that was not yet written into the process
+	granted int64     // up to where the sender may go, as it was told
+	closeAt int64     // close after that many bytes; -1: not yet
 	broken  bool
 	writer  bool // the writing goroutine runs
 }
@@ -370,7 +367,7 @@ func (st *streams) exited() {
 func (st *streams) accepted() int64 {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return st.taken + int64(len(st.pending))
+	return st.pending.End()
 }
 
 // input queues bytes for the process's standard input.
@@ -385,7 +382,7 @@ func (s *Supervisor) input(m *wire.Message) *fail {
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	have := st.taken + int64(len(st.pending))
+	have := st.pending.End()
 	off, data := int64(m.Offset), m.Data
 	switch {
 	case off < 0 || off > have:
@@ -395,16 +392,18 @@ func (s *Supervisor) input(m *wire.Message) *fail {
 		return nil
 	}
 	data = data[have-off:]
-	if len(st.pending)+len(data) > window {
+	if st.pending.Len()+len(data) > window {
 		return failf(wire.CodeInvalid, "more than %d bytes of input of %s are not acknowledged", window, m.ID)
 	}
 	if st.broken || st.closeAt >= 0 {
 		st.sendInputAck()
 		return nil
 	}
-	st.pending = append(st.pending, data...)
+	st.pending.Add(data)
 	st.wakeWriter()
-	st.sendInputAck()
+	if m.Flags&wire.FlagMore == 0 {
+		st.sendInputAck()
+	}
 	return nil
 }
 
@@ -430,26 +429,24 @@ func (st *streams) wakeWriter() {
 func (st *streams) write() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	for !st.broken && len(st.pending) > 0 {
-		data := st.pending[:min(len(st.pending), chunk)]
+	for !st.broken && st.pending.Len() > 0 {
+		taken := st.pending.Start()
+		data := st.pending.From(taken)
 		st.mu.Unlock()
 		n, err := st.in.Write(data)
 		st.mu.Lock()
-		st.taken += int64(n)
-		st.pending = st.pending[n:]
+		taken += int64(n)
+		st.pending.Drop(taken)
 		if err != nil {
 			st.broken = true
-			st.pending = nil
+			st.pending = wire.HeldFrom(taken)
 		}
-		if st.broken || st.taken >= st.granted-window/2 {
+		if st.broken || taken >= st.granted-window/2 {
 			st.sendInputAck()
 		}
 	}
-	if len(st.pending) == 0 {
-		st.pending = nil
-	}
 	st.writer = false
-	if st.closeAt >= 0 && (st.broken || st.taken >= st.closeAt) {
+	if st.closeAt >= 0 && (st.broken || st.pending.Start() >= st.closeAt) {
 		st.in.Close()
 	}
 }
@@ -459,9 +456,10 @@ func (st *streams) sendInputAck() {
 	if st.in == nil {
 		return
 	}
-	st.granted = st.taken + window
-	m := &wire.Message{Type: wire.InputAck, ID: st.id, Offset: uint64(st.taken) + uint64(len(st.pending)), Limit: uint64(st.granted)}
-	if st.broken || st.closeAt >= 0 && st.taken >= st.closeAt {
+	taken := st.pending.Start()
+	st.granted = taken + window
+	m := &wire.Message{Type: wire.InputAck, ID: st.id, Offset: uint64(st.pending.End()), Limit: uint64(st.granted)}
+	if st.broken || st.closeAt >= 0 && taken >= st.closeAt {
 		m.Flags = wire.FlagEOF
 	}
 	st.send(m, 0)

@@ -36,24 +36,20 @@ type messages struct {
 	acked   int64 // of those, acknowledged
 	stalled bool  // the log could not be written; the warden is asked again
 
-	unacked []byte // input that the warden has not acknowledged: bytes from arrived on
-	arrived int64
-	sent    int64 // up to where it was sent over this connection
-	limit   int64 // up to where input may be sent
-	shut    bool  // CloseStdin was called
-	told    bool  // the warden knows that
-	shutErr error // what it has against it
-	deaf    bool  // it is not read any more
-	away    bool  // there is no connection over which input can be sent
-	feeding bool  // feed runs
+	in      wire.Held // input that the warden has not acknowledged
+	sent    int64     // up to where it was sent over this connection
+	part    []byte    // what feed sends of it, which may be dropped meanwhile
+	limit   int64     // up to where input may be sent
+	shut    bool      // CloseStdin was called
+	told    bool      // the warden knows that
+	shutErr error     // what it has against it
+	deaf    bool      // it is not read any more
+	away    bool      // there is no connection over which input can be sent
+	feeding bool      // feed runs
 }
 
-// inputChunk bounds the input of one message, and ackEvery how much output is
-// acknowledged at once.
-const (
-	inputChunk = 128 << 10
-	ackEvery   = wire.Window / 2
-)
+// ackEvery is how much output is acknowledged at once, in bytes.
+const ackEvery = wire.Window / 2
 
 func newMessages(p *process, c *client, flags uint64) *messages {
 	m := &messages{p: p, c: c, tty: flags&wire.FlagTTY != 0, hasInput: flags&(wire.FlagStdin|wire.FlagTTY) != 0, limit: wire.Window, pace: p.e.opts.pace(), over: make(chan struct{}),
@@ -70,9 +66,9 @@ func (m *messages) adopted(a answer) {
 	defer m.mu.Unlock()
 	m.tty = a.m.Flags&wire.FlagTTY != 0
 	m.hasInput = a.m.Flags&(wire.FlagStdin|wire.FlagTTY) != 0
-	m.arrived = int64(a.m.Offset)
-	m.sent = m.arrived
-	m.limit = max(m.limit, m.arrived+wire.Window)
+	m.sent = int64(a.m.Offset)
+	m.in = wire.HeldFrom(m.sent)
+	m.limit = max(m.limit, m.sent+wire.Window)
 }
 
 // begin is called when the answer to Start or Attach has been taken.
@@ -218,11 +214,8 @@ func (m *messages) reattach(c *client) error {
 		return nil
 	}
 	// What the warden had accepted is accepted; the rest is sent again.
-	if have := int64(a.m.Offset) - m.arrived; have > 0 {
-		m.unacked = m.unacked[min(have, int64(len(m.unacked))):]
-		m.arrived = int64(a.m.Offset)
-	}
-	m.sent, m.told, m.away = m.arrived, false, false
+	m.in.Drop(int64(a.m.Offset))
+	m.sent, m.told, m.away = m.in.Start(), false, false
 	m.changed.Broadcast()
 	m.feedLocked()
 	return nil
@@ -245,16 +238,19 @@ func (m *messages) feed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for !m.stopped && !m.away {
-		c, off, end := m.c, m.sent, m.arrived+int64(len(m.unacked))
+		c, off, end := m.c, m.sent, m.in.End()
 		if off == end && (!m.shut || m.tty || m.told) {
 			break
 		}
 		var err error
 		if off < end {
-			part := append([]byte(nil), m.unacked[off-m.arrived:min(end, off+inputChunk)-m.arrived]...)
-			m.sent += int64(len(part))
+			m.part = append(m.part[:0], m.in.From(off)...)
+			msg := &wire.Message{Type: wire.Input, ID: m.p.id, Offset: uint64(off), Data: m.part}
+			if m.sent += int64(len(m.part)); m.sent < end {
+				msg.Flags = wire.FlagMore
+			}
 			m.mu.Unlock()
-			err = c.send(m.p.e.life, &wire.Message{Type: wire.Input, ID: m.p.id, Offset: uint64(off), Data: part})
+			err = c.send(m.p.e.life, msg)
 			m.mu.Lock()
 		} else {
 			m.mu.Unlock()
@@ -274,21 +270,17 @@ func (m *messages) feed() {
 		m.changed.Broadcast()
 	}
 	m.feeding = false
+	if m.shut || m.stopped {
+		m.part = nil
+	}
 }
 
 func (m *messages) inputAck(msg *wire.Message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if n := int64(msg.Offset) - m.arrived; n > 0 {
-		n = min(n, int64(len(m.unacked)))
-		m.unacked = m.unacked[n:]
-		m.arrived += n
-	}
-	if len(m.unacked) == 0 {
-		m.unacked = nil
-	}
-	m.sent = max(m.sent, m.arrived)
-	m.limit = max(m.limit, min(int64(msg.Limit), m.arrived+int64(len(m.unacked))+wire.Window))
+	m.in.Drop(int64(msg.Offset))
+	m.sent = max(m.sent, m.in.Start())
+	m.limit = max(m.limit, min(int64(msg.Limit), m.in.End()+wire.Window))
 	if msg.Flags&wire.FlagEOF != 0 {
 		m.deaf = true
 	}
@@ -306,28 +298,26 @@ func (m *messages) write(ctx context.Context, b []byte) (int, error) {
 	n := 0
 	end := int64(-1) // where what this call sent ends
 	for {
-		next := m.arrived + int64(len(m.unacked))
-		for (n == len(b) && m.arrived < end || n < len(b) && next >= m.limit) &&
+		for (n == len(b) && m.in.Start() < end || n < len(b) && m.in.End() >= m.limit) &&
 			!m.deaf && !(m.shut && !m.tty) && !m.stopped && ctx.Err() == nil {
 			m.changed.Wait()
-			next = m.arrived + int64(len(m.unacked))
 		}
 		switch {
-		case m.hasInput && end >= 0 && n == len(b) && m.arrived >= end:
+		case m.hasInput && end >= 0 && n == len(b) && m.in.Start() >= end:
 			return n, nil // also if that ended the process
 		case !m.hasInput, m.shut && !m.tty:
 			return n, corral.Errorf(corral.ErrStdinClosed, "start the command with stdin to write to it", "the standard input of %s is closed", m.p.id)
 		case m.deaf, m.stopped:
 			return n, m.p.ended()
-		case n == len(b) && m.arrived >= end: // nothing to write
+		case n == len(b) && m.in.Start() >= end: // nothing to write
 			return n, nil
 		case ctx.Err() != nil:
 			return n, ctx.Err()
 		}
-		part := b[n:min(int64(len(b)), int64(n+inputChunk), int64(n)+m.limit-next)]
-		m.unacked = append(m.unacked, part...)
+		part := b[n:min(int64(len(b)), int64(n)+m.limit-m.in.End())]
+		m.in.Add(part)
 		n += len(part)
-		end = next + int64(len(part))
+		end = m.in.End()
 		m.feedLocked()
 	}
 }

@@ -27,11 +27,9 @@ type portStream struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	held    []byte // came, and is not read yet
-	came    int64  // bytes that came
-	read    int64  // bytes that were read
-	granted int64  // up to where the warden may send
-	eof     bool   // nothing follows what came
+	held    wire.Held // came, and is not read yet
+	granted int64     // up to where the warden may send
+	eof     bool      // nothing follows what came
 	sent    int64
 	limit   int64 // up to where may be sent
 	shut    bool  // CloseWrite was called
@@ -89,11 +87,10 @@ func (p *portStream) take(m *wire.Message) {
 		p.limit = max(p.limit, min(int64(m.Limit), p.sent+wire.PortWindow))
 	case m.Type == wire.PortClose:
 		p.err = fmt.Errorf("the connection was cut: %s", printable(m.Text))
-	case p.eof || m.Offset != uint64(p.came) || p.came+int64(len(m.Data)) > p.granted:
+	case p.eof || m.Offset != uint64(p.held.End()) || p.held.End()+int64(len(m.Data)) > p.granted:
 		p.err = errors.New("the warden sent what it may not")
 	default:
-		p.held = append(p.held, m.Data...)
-		p.came += int64(len(m.Data))
+		p.held.Add(m.Data)
 		p.eof = m.Flags&wire.FlagEOF != 0
 	}
 	p.changed.Broadcast()
@@ -118,7 +115,7 @@ func (p *portStream) send(m *wire.Message) error {
 func (p *portStream) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.held) == 0 || p.closed {
+	for p.held.Len() == 0 || p.closed {
 		switch {
 		case p.closed:
 			return 0, p.failed("read", net.ErrClosed)
@@ -133,12 +130,11 @@ func (p *portStream) Read(b []byte) (int, error) {
 		}
 		p.changed.Wait()
 	}
-	n := copy(b, p.held)
-	if p.held = p.held[n:]; len(p.held) == 0 {
-		p.held = nil
-	}
-	p.read += int64(n)
-	if limit := p.read + wire.PortWindow; !p.eof && limit-p.granted >= wire.PortWindow/4 {
+	read := p.held.Start()
+	n := copy(b, p.held.From(read))
+	read += int64(n)
+	p.held.Drop(read)
+	if limit := read + wire.PortWindow; !p.eof && limit-p.granted >= wire.PortWindow/4 {
 		p.granted = limit
 		p.mu.Unlock()
 		_ = p.send(&wire.Message{Type: wire.PortAck, Limit: uint64(limit)}) // broken: so is the stream
@@ -214,7 +210,7 @@ func (p *portStream) Close() error {
 		return net.ErrClosed
 	}
 	over := p.eof && p.shut
-	p.closed, p.held = true, nil
+	p.closed, p.held = true, wire.Held{}
 	p.reads.stop()
 	p.writes.stop()
 	p.changed.Broadcast()

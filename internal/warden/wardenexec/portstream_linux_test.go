@@ -303,8 +303,8 @@ func TestDialInMessagesHostile(t *testing.T) {
 				}
 				return p.err != nil
 			})
-			if len(p.held) > wire.PortWindow {
-				t.Errorf("%d bytes are held", len(p.held))
+			if p.held.Len() > wire.PortWindow {
+				t.Errorf("%d bytes are held", p.held.Len())
 			}
 			conn.Close()
 			if n := <-closed; n != p.number {

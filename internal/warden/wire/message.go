@@ -107,6 +107,7 @@ const (
 	FlagRelay                      // a relay pipe is kept
 	FlagAdopted                    // its warden was killed: of its input and output nothing is kept, and how it ends cannot be known
 	FlagLogin                      // of Start: a login shell may be spared its profile, see package login
+	FlagMore                       // of Input: more of it follows at once, so that it need not be acknowledged by itself
 )
 
 // Reasons of Exited.
