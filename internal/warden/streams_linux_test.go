@@ -94,3 +94,42 @@ func TestBuffersAreUsedAgain(t *testing.T) {
 		t.Error("a buffer is used again that may be on its way")
 	}
 }
+
+// A burst of input is acknowledged with its last message, whether the process reads it or
+// not, and each message of a gateway that says nothing of bursts.
+func TestInputIsAcknowledgedOnceABurst(t *testing.T) {
+	var in, out [2]int
+	for _, p := range []*[2]int{&in, &out} {
+		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { unix.Close(in[0]); unix.Close(out[1]) })
+	st := newStreams("x", in[1], out[:1], false, new(spare))
+	t.Cleanup(func() { st.release(false) })
+	conn := new(letters)
+	st.attach(conn, 0)
+	s := &Supervisor{procs: map[string]*proc{"x": {streams: st}}}
+	const size = 16 << 10 // a pipe holds four of them, and window/2 is more than all
+	for i, tt := range []struct {
+		flags uint64
+		acks  int
+	}{{wire.FlagMore, 0}, {wire.FlagMore, 0}, {0, 1}, {0, 1}, {wire.FlagMore, 0}, {0, 1}} {
+		st.mu.Lock()
+		conn.sent = nil
+		st.mu.Unlock()
+		if f := s.input(&wire.Message{Type: wire.Input, ID: "x", Offset: uint64(i * size), Flags: tt.flags, Data: make([]byte, size)}); f != nil {
+			t.Fatal(f)
+		}
+		st.mu.Lock()
+		if len(conn.sent) != tt.acks {
+			t.Errorf("message %d: %d acknowledgements, not %d", i, len(conn.sent), tt.acks)
+		}
+		for _, m := range conn.sent {
+			if m.Type != wire.InputAck || m.Offset != uint64((i+1)*size) {
+				t.Errorf("message %d: %+v", i, m)
+			}
+		}
+		st.mu.Unlock()
+	}
+}
