@@ -205,7 +205,7 @@ func (s *Server) labelled(ctx context.Context, label string) (*api.Sandbox, erro
 
 // sandboxAddress says by which host name a port of a sandbox is reached, and its token.
 func (s *Server) sandboxAddress(w http.ResponseWriter, r *http.Request) error {
-	port, err := parsePort(r.URL.Query().Get("port"))
+	port, err := ports.Number(r.URL.Query().Get("port"))
 	if err != nil {
 		return err
 	}

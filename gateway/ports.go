@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -47,7 +46,7 @@ func (s *Server) port(dial portDialer, h portHandler) handler {
 		if err != nil {
 			return err
 		}
-		port, err := parsePort(r.PathValue("port"))
+		port, err := ports.Number(r.PathValue("port"))
 		if err != nil {
 			return err
 		}
@@ -80,14 +79,6 @@ func (s *Server) withPort(w http.ResponseWriter, r *http.Request, dial func(cont
 		err = cause
 	}
 	return err
-}
-
-func parsePort(text string) (int, error) {
-	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || n == 0 {
-		return 0, corral.Errorf(corral.ErrInvalid, "ports are numbered 1 to 65535", "%.20q is no TCP port", text)
-	}
-	return int(n), nil
 }
 
 // dialPort connects to a port of an agent's sandbox.

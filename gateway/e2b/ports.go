@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/corral-exec/corral"
@@ -43,11 +42,9 @@ func (s *Server) Port(r *http.Request) (*http.Request, *access.Grant, error) {
 func (s *Server) Dial(ctx context.Context, r *http.Request) (conn net.Conn, port int, host string, err error) {
 	b := boxOf(r.Context())
 	_, text, _ := s.Target(r)
-	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || n == 0 {
-		return nil, 0, "", corral.Errorf(corral.ErrInvalid, "ports are numbered 1 to 65535", "%.20q is no port", text)
+	if port, err = ports.Number(text); err != nil {
+		return nil, 0, "", err
 	}
-	port = int(n)
 	conn, err = s.cfg.Sandboxes.DialPort(ctx, b.Agent, b.ID, port)
 	if errors.Is(err, corral.ErrNotListening) {
 		err = &Error{Status: http.StatusBadGateway, Message: "The sandbox is running but port is not open", Sandbox: b.ID, Port: port}

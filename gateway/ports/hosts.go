@@ -91,11 +91,20 @@ func (d Domain) Match(host string) (port int, label string, inside, ok bool) {
 		return 0, "", false, false
 	}
 	number, label, _ := strings.Cut(first, "-")
-	n, err := strconv.ParseUint(number, 10, 16)
-	if err != nil || n == 0 || number[0] == '0' || len(first) > maxLabel || !plain().MatchString(label) {
+	port, err := Number(number)
+	if err != nil || number[0] == '0' || len(first) > maxLabel || !plain().MatchString(label) {
 		return 0, "", true, false
 	}
-	return int(n), label, true, true
+	return port, label, true, true
+}
+
+// Number reads the number of a TCP port.
+func Number(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 {
+		return 0, corral.Errorf(corral.ErrInvalid, "ports are numbered 1 to 65535", "%.20q is no TCP port", text)
+	}
+	return int(n), nil
 }
 
 // maxLabel is how long a part of a domain name may be (RFC 1035, section 2.3.4).

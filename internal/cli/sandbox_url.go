@@ -2,12 +2,12 @@ package cli
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/gateway/ports"
 )
 
 func (a *app) sandboxURL() *cobra.Command {
@@ -28,9 +28,9 @@ key, or the token that --json prints.`,
 			if len(args) != 2 {
 				return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants the name of a sandbox and a port", cmd.CommandPath())
 			}
-			port, err := strconv.Atoi(args[1])
-			if err != nil || port < 1 || port > 65535 {
-				return corral.Errorf(corral.ErrInvalid, "ports are numbered 1 to 65535", "%.40q is no port", args[1])
+			port, err := ports.Number(args[1])
+			if err != nil {
+				return err
 			}
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				got, err := c.SandboxAddress(ctx, args[0], port)
