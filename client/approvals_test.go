@@ -95,7 +95,7 @@ func TestApprovals(t *testing.T) {
 	if _, err := c.RemoveRule(t.Context(), "*", "rm"); !errors.Is(err, corral.ErrNotFound) {
 		t.Error(err)
 	}
-	// Somebody else is first.
+	// Another person answers first.
 	rec, err := c.AwaitApproval(t.Context(), two, func(ctx context.Context, rec approval.Record) (approval.Answer, error) {
 		if _, err := desk.Answer(ctx, rec.ID, approval.Answer{Decision: approval.Deny, By: "bob"}); err != nil {
 			t.Error(err)

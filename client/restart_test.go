@@ -23,7 +23,7 @@ func TestRestart(t *testing.T) {
 	if got := read(t, p, 0, 4); got != "one\n" {
 		t.Fatalf("%q", got)
 	}
-	// Its end is an event, for nobody waits for it.
+	// Its end is an event, since no call waits for it.
 	alone := start(t, c, corral.Command{Shell: "cat", Stdin: true})
 	type result struct {
 		exit corral.Exit

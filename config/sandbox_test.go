@@ -63,8 +63,8 @@ func TestMistakesOfSandboxes(t *testing.T) {
 	}
 }
 
-// A tilde alone is the home directory, of which sandboxes get nothing: that is
-// for them to say.
+// A tilde alone is the home directory. Whether a sandbox may have it is decided by package
+// sandbox, which refuses it.
 func TestBindsOfHomes(t *testing.T) {
 	c := mustParse(t, `{sandbox: {binds: ["~:/home:ro", "~/work:/data"]}}`)
 	var got []string

@@ -298,7 +298,7 @@ func TestTokenWidensNothing(t *testing.T) {
 		if status != 403 || !strings.Contains(body, "is for the operator") {
 			t.Errorf("%s %s %s: %d %s", tc.method, tc.path, tc.body, status, body)
 		}
-		// A sender is nobody where no policy says who may.
+		// A sender has no rights where no policy gives any.
 		if status, body := d.say(d.unix, tc.method, tc.path, tc.body, "Corral-Sender", "telegram:1"); status != 403 {
 			t.Errorf("%s %s %s: %d %s", tc.method, tc.path, tc.body, status, body)
 		}

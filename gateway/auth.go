@@ -74,7 +74,7 @@ func isLoopback(a net.Addr) bool {
 
 // addressed keeps pages from calling a gateway that a browser can reach.
 func (s *Server) addressed(r *http.Request) error {
-	if _, _, inside, _ := s.cfg.Domain.Match(r.Host); inside { // an origin of its own, of which the API knows nothing
+	if _, _, inside, _ := s.cfg.Domain.Match(r.Host); inside { // an origin of its own, without the API
 		return nil
 	}
 	if overLoopback(r) && !s.knownHost(r.Host) { // from elsewhere a browser sends no key by itself

@@ -81,14 +81,14 @@ func TestGone(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		for conn.Write(ctx, websocket.MessageBinary, make([]byte, 32<<10)) == nil { //nolint:revive // until nobody takes more
+		for conn.Write(ctx, websocket.MessageBinary, make([]byte, 32<<10)) == nil { //nolint:revive // until the connection takes no more
 		}
 		conn.CloseNow()
 		g.unserved(t)
 	})
 }
 
-// unserved waits until nobody follows anything and no request is under way.
+// unserved waits until there is no follower and no request.
 func (g *rig) unserved(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); len(g.server.followers) > 0; time.Sleep(10 * time.Millisecond) {

@@ -143,7 +143,7 @@ func TestMaxFollowers(t *testing.T) {
 	}
 }
 
-// A client that takes nothing is cut off, and holds up nobody.
+// A client that takes nothing is cut off, and delays no other.
 func TestSlowFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pipe := &stalled{}
@@ -173,8 +173,7 @@ type stalled struct {
 func (s *stalled) SetWriteDeadline(t time.Time) error { s.deadline = t; return nil }
 func (s *stalled) Write(p []byte) (int, error)        { s.most = max(s.most, len(p)); return len(p), nil }
 
-// endless is the log of a command that writes fast, and of which little is
-// kept.
+// endless is the log of a command that writes fast. Little of it is kept.
 type endless struct {
 	began time.Time
 	rate  int64 // bytes a second

@@ -217,7 +217,7 @@ func TestPortsErrors(t *testing.T) {
 	g.send(c, base+"/", "GET", "", api.HeaderAgent, "other").code(404, "not-found")
 	g.send(c, base, "GET", "", append(up, api.HeaderAgent, "other")...).code(404, "not-found")
 	g.send(c, strings.Replace(base, "box", "other", 1)+"/", "GET", "", me...).code(404, "not-found")
-	// Without a key nobody comes through, and it says so.
+	// Without a key the answer is an error that says so.
 	g.send(http.DefaultClient, g.url+strings.TrimPrefix(base, "http://localhost")+"/", "GET", "", me...).code(401, "unauthorized")
 	// What is no tunnel.
 	g.send(c, base, "GET", "", me...).code(400, "invalid")

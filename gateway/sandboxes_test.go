@@ -12,8 +12,8 @@ import (
 	"github.com/corral-exec/corral/api"
 )
 
-// fakeSandboxes has one sandbox, of which everything is known, and one of which
-// little is.
+// fakeSandboxes has a sandbox about which everything is known, and one about which little
+// is.
 type fakeSandboxes struct {
 	removed []string
 	frozen  []string

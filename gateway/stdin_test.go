@@ -183,8 +183,8 @@ func TestStdinCut(t *testing.T) {
 	g.await(id, 10, "y")
 }
 
-// What comes to a session at its very end: to nobody who reads it any more, or
-// of a client that is gone with the session. Neither is a fault of the gateway.
+// Input that comes at the very end of a session: the command does not read any more, or the
+// client is gone with the session. Neither is a fault of the gateway.
 func TestStdinAtTheEnd(t *testing.T) {
 	g := newRig(t, nil)
 	var why error

@@ -8,7 +8,7 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 )
 
-// Callers of one executor have rules of their own, and nobody has another's.
+// Each caller of one executor has its own rules, and not those of another.
 func TestEnvRules(t *testing.T) {
 	c := Config{Workspace: "/w", Environ: []string{"PATH=/usr/bin", "GH_TOKEN=hush", "OTHER_TOKEN=hush"}, Keep: []string{"OTHER_TOKEN"}}
 	theirs := pathenv.WithRules(t.Context(), pathenv.Rules{EnvPath: pathenv.EnvPathReplace, Keep: []string{"GH_TOKEN"}})

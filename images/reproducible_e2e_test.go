@@ -82,8 +82,8 @@ func built(t *testing.T, engine images.Engine, name string, pins []images.Packag
 	return store, img, r
 }
 
-// An image is the same on every engine, whenever it is built and of which
-// packages by name or by list; what is in it is what it says.
+// An image is the same on every engine and at every time, whether its packages are given by
+// name or by a list. Its list of packages is true.
 //
 // In short it is the smallest; `make images` does all.
 func TestReproducible(t *testing.T) {
@@ -142,7 +142,7 @@ func checkContents(t *testing.T, name string, listed []images.Package) {
 		t.Errorf("exit %d, installed:\n%s\nlisted:\n%s", code, strings.Join(installed, "\n"), strings.Join(want, "\n"))
 	}
 
-	// As whom it runs when nobody is named, and in a zone that is asked for.
+	// The user without --user, the locale, and a time zone that is asked for.
 	out, code = images.Run(t, cli, name, "", "bash", "-lc", `set -e
 		id -un; echo $HOME $(cd; pwd); locale charmap; localedef --list-archive; date +%Z; TZ=Asia/Tokyo date +%Z
 		find / -xdev -perm /6000 2>/dev/null | wc -l; [ ! -w /etc ]`)

@@ -159,7 +159,7 @@ func TestPinDifferences(t *testing.T) {
 	}
 }
 
-// A file that somebody gave is no way into apt's configuration.
+// A list of packages cannot change apt's configuration.
 func TestReadPackagesRefuses(t *testing.T) {
 	for what, text := range map[string]string{
 		"nothing":      "",

@@ -414,7 +414,7 @@ func TestHostileNode(t *testing.T) {
 					_ = evil.Publish(fabric.ToGateway(e.Life, nodeID, kind, n+e.Seq), data)
 				}
 			}
-			// Nobody paired this one.
+			// This one was never paired.
 			_ = evil.Publish(fabric.ToGateway(e.Life, "other", kind, e.Seq), []byte(`{"boot":"x"}`))
 		}
 		_ = evil.Publish(fabric.HelloSubject("other"), []byte(`{"min":1,"max":1,"boot":"x"}`))

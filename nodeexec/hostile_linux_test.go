@@ -95,8 +95,8 @@ func (h *hostile) logged(text string) {
 	}
 }
 
-// once waits until all that was said has been heard, of which there is one line in
-// the log.
+// once waits until the gateway has heard everything, and checks that its log has one line
+// about it.
 func (h *hostile) once(text string) {
 	h.tb.Helper()
 	h.logged(text)
@@ -370,7 +370,7 @@ func TestHostileNodeFloods(t *testing.T) {
 	}
 }
 
-// What a node calls itself is nobody's name: the other's keeps meaning the other.
+// A node that takes another node's name does not get its commands.
 func TestHelloClaimsNothing(t *testing.T) {
 	h := newHostile(t)
 	for _, claim := range []string{"builder", nodeID, "127.0.0.1"} {

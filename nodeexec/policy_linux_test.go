@@ -157,7 +157,7 @@ func (b *between) output(cmd corral.Command) string {
 	return string(c.Data)
 }
 
-// allowed has somebody allow a command, and returns it with its approval.
+// allowed returns a command with an approval for it.
 func (b *between) allowed(cmd corral.Command, v approval.Verdict) corral.Command {
 	b.Helper()
 	_, err := b.start(cmd)
@@ -191,7 +191,7 @@ func TestApprovedAtGateway(t *testing.T) {
 		t.Errorf("it was allowed twice: %v", err)
 	}
 
-	// Somebody with the gateway's key, who has seen the grant.
+	// An attacker who has the gateway's key and has seen the grant.
 	x := b.rig.node()
 	replay := func(agent string, cmd corral.Command, grant []byte) error {
 		cmd.Decided.Grant = grant

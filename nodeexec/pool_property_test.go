@@ -11,7 +11,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
-// drawnPool is nodes of which some are in the pool and can be used.
+// drawnPool is nodes. Some of them are in the pool and can be used.
 func drawnPool(t *rapid.T) []candidate {
 	var all []candidate
 	for i := range rapid.IntRange(1, 12).Draw(t, "nodes") {

@@ -32,7 +32,7 @@ const nodeID = "n1"
 // otherwise, and what comes and goes around it: the gateway's side and one node.
 type rig struct {
 	tb      testing.TB
-	broker  *broker.Server                           // nil if it is somebody else's
+	broker  *broker.Server                           // nil if Corral did not start it
 	connect func(...nats.Option) (*nats.Conn, error) // the gateway's
 	cert    string                                   // of the server
 	gateway nkeys.KeyPair
@@ -79,7 +79,7 @@ func newWebSocketRig(t testing.TB) *rig {
 	return r
 }
 
-// newExternalRig is one with a nats-server of somebody else's.
+// newExternalRig is one with a nats-server that Corral did not start.
 func newExternalRig(t testing.TB) *rig {
 	r := bareRig(t)
 	own, gateway := natstest.NewKey(t)
@@ -300,7 +300,7 @@ func TestConformanceWebSocket(t *testing.T) {
 	exectest.Run(t, target(t, "node by WebSocket, hostexec warden", newWebSocketRig, "", gatewayRestarts))
 }
 
-// Here the message server is somebody else's.
+// Here Corral did not start the message server.
 func TestConformanceExternal(t *testing.T) {
 	exectest.Run(t, target(t, "node on Debian's nats-server, hostexec warden", newExternalRig, "", gatewayRestarts))
 }

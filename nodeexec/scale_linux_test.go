@@ -21,9 +21,8 @@ import (
 	"github.com/corral-exec/corral/nodeexec"
 )
 
-// Two gateways with a thousand nodes each, of which every gateway uses all, lose
-// no command and run none twice, while connections of nodes and of gateways are
-// cut.
+// Two gateways use the same thousands of nodes. They lose no command and run none twice while
+// connections of nodes and of gateways are cut.
 func TestScale(t *testing.T) {
 	nodes, commands, atOnce := 2000, 10_000, 64
 	if exectest.Race {

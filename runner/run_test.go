@@ -285,7 +285,7 @@ func TestRunCancelledAfterTheEnd(t *testing.T) {
 	out := writerFunc(func(p []byte) (int, error) {
 		time.Sleep(20 * time.Millisecond) // the command has ended by now
 		cancel()
-		time.Sleep(20 * time.Millisecond) // and the signal found nobody
+		time.Sleep(20 * time.Millisecond) // and the signal found no process
 		return len(p), nil
 	})
 	res, err := runner.Run(ctx, fake(t, fakeexec.Print("all", "", 4)), corral.Command{Shell: "x"}, runner.Options{Stdout: out})
@@ -428,8 +428,8 @@ func TestRunTimeoutIsNoError(t *testing.T) {
 	})
 }
 
-// A signal of which the answer was lost is sent again, and then the command has
-// ended: it was stopped all the same.
+// If the answer to a signal is lost, the signal is sent again. The command has ended by
+// then; it counts as stopped.
 func TestRunStopsTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

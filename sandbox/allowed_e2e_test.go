@@ -84,7 +84,7 @@ func TestBinds(t *testing.T) {
 	}
 }
 
-// A swapper is an engine during whose calls somebody swaps a directory.
+// A swapper is an engine. During its calls a directory is swapped.
 type swapper struct {
 	engine.Engine
 	created, starting, started func()
@@ -205,7 +205,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A sandbox of which all dies for want of memory says so.
+// If the kernel kills everything in a sandbox because memory is used up, the error says so.
 func TestDeathForWantOfMemory(t *testing.T) {
 	x := newBox(t, sandbox.Config{Runtime: "runsc", Resources: sandbox.Resources{Memory: 128 << 20}})
 	output(t, x, "true")

@@ -314,7 +314,7 @@ func TestSweepFindsGarbage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A container of which nothing is known any more.
+	// Nothing is known of this container any more.
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -69,8 +69,8 @@ func TestGoneOfMemory(t *testing.T) {
 	}
 }
 
-// A command of which only its warden is known is told how that ended, as long as
-// the sandbox's history goes back.
+// If only the warden of a command is known, the command says how that warden ended, as long
+// as the sandbox's history goes back.
 func TestHowEnded(t *testing.T) {
 	state := testdir.New(t)
 	e := &Executor{stateDir: state, name: "main", dir: sandboxDir(state, "main")}

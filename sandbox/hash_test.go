@@ -12,7 +12,7 @@ import (
 	"github.com/corral-exec/corral/sandbox/engine"
 )
 
-// noEngine is an engine that nobody asks.
+// noEngine is an engine whose methods are not called.
 type noEngine struct{ engine.Engine }
 
 func hashed(t *testing.T, change func(*Config)) string {

@@ -146,8 +146,8 @@ func TestLifetimeIsOver(t *testing.T) {
 	says(p)
 }
 
-// What nobody has open is ended, too, and those who ask later are told: also if
-// whoever ended it had gone before it saw that the container had.
+// A sandbox that no executor has open is ended, too, and its commands say so later: also
+// if the program that ended it stopped before it saw the container stop.
 func TestLifetimeOfWhatNobodyUses(t *testing.T) {
 	for _, blind := range []bool{false, true} {
 		b := newBench(t)

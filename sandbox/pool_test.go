@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A pool waits until nobody took from it for a moment, and not for ever.
+// A pool is filled after a moment in which no box was taken from it, or when it has waited
+// long enough.
 func TestPoolRest(t *testing.T) {
 	began := time.Now()
 	at := func(d time.Duration) time.Time { return began.Add(d) }

@@ -78,7 +78,7 @@ func created(t *testing.T, b *bench) time.Time {
 	return s.Boxes[0].Created
 }
 
-// What nobody has open is pruned by whoever looks, and what somebody has is not.
+// Each executor prunes the sandboxes that no executor has open, and leaves the others.
 func TestPruneAll(t *testing.T) {
 	b := newBench(t)
 	named := func(name string) *sandbox.Executor {

@@ -53,7 +53,7 @@ func TestSetupCommand(t *testing.T) {
 			if got := b.setupLog("default", lives[0].ID); got != "1234\nto stderr\n/workspace\n" {
 				t.Errorf("the log is %q", got)
 			}
-			// A process that it leaves behind stays, and is in nobody's way.
+			// A process that it leaves behind stays, and disturbs no command.
 			if err := e.Configure(b.like(func(c *sandbox.Config) { c.SetupCommand = "sleep 1000 & echo begun" })); err != nil {
 				t.Fatal(err)
 			}
@@ -107,8 +107,8 @@ func TestSetupCommandFails(t *testing.T) {
 	}
 }
 
-// A program that is killed in the middle leaves a container that nobody uses, and
-// the next begins anew.
+// If the gateway is killed during setup, the container is not used. The next one begins
+// anew.
 func TestKilledInSetup(t *testing.T) {
 	b := newBench(t)
 	setup := "echo begun >>log; until test -e /workspace/go; do sleep 0.1; done"

@@ -40,8 +40,8 @@ func leased(t *testing.T, uid string) bool {
 	return err == nil
 }
 
-// No two containers have the same user, whoever made them, and none has that of
-// one that is there; it is given back with the container.
+// No two containers have the same user, also if different programs made them. A user is
+// given back when its container is removed.
 func TestOwnUsers(t *testing.T) {
 	b, other := newBench(t), newBench(t)
 	pool, err := sandbox.NewPool(b.cfg, 1)

@@ -16,7 +16,7 @@ import (
 	"github.com/corral-exec/corral/sandbox/users"
 )
 
-// A user is noted before its box is, and nobody takes it in between.
+// A user is noted before its box is. In between no other box gets it.
 func TestUserNotedBeforeBox(t *testing.T) {
 	old := lent
 	lent.Dir = filepath.Join(testdir.New(t), "users")

@@ -160,7 +160,7 @@ func TestDefaultCPUs(t *testing.T) {
 	}
 }
 
-// A container of which the profile changes is another.
+// A container with another seccomp profile is another container.
 func TestProfileOfARuntime(t *testing.T) {
 	for _, tt := range []struct {
 		runtime, arch string

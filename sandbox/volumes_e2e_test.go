@@ -136,8 +136,8 @@ func TestVolumes(t *testing.T) {
 	mine(0)
 }
 
-// ownWarden is a copy of the warden with a digest of its own, so that the volume
-// that it is sent in is nobody else's, and can go with the test.
+// ownWarden is a copy of the warden with a digest of its own. So the volume with it is used
+// by this test alone, which can remove it.
 func ownWarden(t *testing.T, b *bench) string {
 	t.Helper()
 	text, err := os.ReadFile(b.cfg.WardenPath)

@@ -174,8 +174,8 @@ func TestWorkspaceFromBefore(t *testing.T) {
 	b.nothing("default")
 }
 
-// A box of a pool has such a workspace too, which goes with whoever took it, or
-// with the pool.
+// A box of a pool has such a workspace too. It is removed with the sandbox that took the
+// box, or with the pool.
 func TestWorkspaceOfPool(t *testing.T) {
 	b := newBench(t)
 	b.cfg.Workspace.Size = workspaceSize

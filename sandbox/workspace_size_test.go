@@ -143,7 +143,7 @@ func sparse(t *testing.T, file string, size int64) {
 	}
 }
 
-// What nobody refers to goes, of whichever of its files something is left.
+// A workspace that no box refers to is removed, whichever of its files are left.
 func TestSweepWorkspaces(t *testing.T) {
 	state := testdir.New(t)
 	if err := os.MkdirAll(filepath.Join(sandboxDir(state, "main")), 0o700); err != nil {
@@ -199,7 +199,7 @@ func TestLifetime(t *testing.T) {
 		{0, boxRecord{Created: ago(1000 * time.Hour)}, false},
 		{time.Hour, boxRecord{Created: ago(59 * time.Minute)}, false},
 		{time.Hour, boxRecord{Created: ago(61 * time.Minute)}, true},
-		// In a pool it was nobody's.
+		// In a pool it had no owner yet.
 		{time.Hour, boxRecord{Created: ago(10 * time.Hour), Taken: ago(59 * time.Minute)}, false},
 		{time.Hour, boxRecord{Created: ago(10 * time.Hour), Taken: ago(61 * time.Minute)}, true},
 	} {
@@ -235,7 +235,7 @@ func TestNoHostWorkspaceInMemory(t *testing.T) {
 	}
 }
 
-// hereEngine is an engine on this machine that nobody asks for more.
+// hereEngine is an engine on this machine. It has no other method.
 type hereEngine struct{ engine.Engine }
 
 func (hereEngine) Info(context.Context) (engine.Info, error) { return engine.Info{Local: true}, nil }

@@ -27,8 +27,8 @@ func (dumbLog) Stat(ctx context.Context) (corral.LogStat, error) {
 	return corral.LogStat{}, ctx.Err()
 }
 
-// Whoever looks at all sessions does not wait for those that are away, one after
-// the other.
+// A list of all sessions waits for those that are away at the same time, and not for one
+// after the other.
 func TestListOfTheAway(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.begin("sleep", Options{Background: true})

@@ -75,7 +75,7 @@ func TestElsewhere(t *testing.T) {
 	})
 }
 
-// To other agents it does not exist, and nobody learns of it by asking.
+// To other agents it does not exist. They cannot find out that it does.
 func TestElsewhereOfOthers(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		other := r.besides(nil)
@@ -96,7 +96,7 @@ func TestElsewhereOfOthers(t *testing.T) {
 		if _, err := stranger.Find(r.Context(), first.ID()); !errors.Is(err, corral.ErrNotFound) {
 			t.Error(err)
 		}
-		// Of what nobody says whose it is, it is nobody's.
+		// A process without an owner belongs to no agent.
 		r.x.Origin = nil
 		unowned := r.begin("sleep", Options{Background: true})
 		if _, err := other.Agent(DefaultAgent).Find(r.Context(), unowned.ID()); !errors.Is(err, corral.ErrNotFound) {

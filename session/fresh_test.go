@@ -19,8 +19,8 @@ func (x *started) Start(ctx context.Context, cmd corral.Command) (corral.Process
 	return x.Executor.Start(ctx, cmd)
 }
 
-// Only an ID that a session makes up is nobody's: a caller may have sent its own
-// before.
+// Only an ID that a session makes up is sure to be new: one that a caller chose may have
+// been sent before.
 func TestOnlyWhatIsMadeUpIsFresh(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		x := &started{Executor: r.x}

@@ -373,8 +373,8 @@ func TestReopenTo(t *testing.T) {
 	}
 }
 
-// What somebody was told to run did not "never begin", whatever its executor has
-// forgotten since.
+// A command whose start was sent to an executor did not "never begin", also if the executor
+// has forgotten it since.
 func TestReopenForgotten(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		s := r.begin("sleep", Options{Background: true, NotifyOnExit: true})

@@ -15,7 +15,7 @@ import (
 )
 
 // The gateway is killed with SIGKILL at random moments, while it works and
-// while it begins, and nobody loses anything.
+// while it begins. Nothing is lost.
 func TestKills(t *testing.T) {
 	kills, sessions := setting(t, "CORRAL_CHAOS_KILLS", 15), setting(t, "CORRAL_CHAOS_SESSIONS", 30)
 	s := newSite(t)
@@ -69,8 +69,8 @@ func TestKills(t *testing.T) {
 	s.clear(left, "main", "other")
 }
 
-// load prepares sessions on the site, of which the gateway has begun. stop ends listening to events, and
-// demands that every event came.
+// load prepares sessions on the site, whose gateway has begun. stop ends listening to events,
+// and demands that every event came.
 func (s *site) load(t *testing.T) (l *load, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l = &load{t: t, s: s, ctx: ctx, expect: map[string]bool{}, last: map[string]int64{}, agents: []*client.Client{s.client("main"), s.client("other")}}

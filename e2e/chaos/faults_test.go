@@ -278,8 +278,7 @@ func tail(s string) string {
 	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }
 
-// Readers that read next to nothing hold up nobody, and cost the gateway
-// nothing.
+// Readers that read next to nothing delay no other, and cost the gateway no memory.
 func TestSlowReaders(t *testing.T) {
 	s := newSite(t)
 	s.begin()

@@ -261,8 +261,8 @@ func (l *load) read(ctx context.Context, j *job, p corral.Process) error {
 	return nil
 }
 
-// talk writes lines to a session. What became of a line on which the gateway
-// died nobody knows, and the client says so; it is there once, or not at all.
+// talk writes lines to a session. If the gateway dies during a line, the client says that it
+// does not know what became of it. The line is there once, or not at all.
 func talk(ctx context.Context, j *job, p corral.Process) error {
 	for n := range 10 {
 		line := fmt.Sprintf("%s line %d\n", j.cmd.ID, n)

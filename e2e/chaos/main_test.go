@@ -2,7 +2,7 @@
 
 // Package chaos_test keeps a gateway busy with sessions of all kinds, on the
 // host and in a sandbox, kills it with SIGKILL again and again, breaks what is
-// under it, and demands that nobody notices: no byte of output lost or repeated,
+// under it, and demands that no client notices: no byte of output lost or repeated,
 // no exit status lost or invented, every end in the background announced exactly
 // once, and nothing left behind.
 //

@@ -180,7 +180,7 @@ func (f *fleet) end(left *traces.Traces) {
 }
 
 // Sessions that print all the time go on through a cut and three deaths of the
-// gateway, and whoever reads them misses nothing.
+// gateway, and their readers miss nothing.
 func TestPartition(t *testing.T) {
 	const sessions, rate = 10, 100_000 // bytes per second of each
 	cut := time.Duration(setting(t, "CORRAL_CHAOS_CUT", 12)) * time.Second

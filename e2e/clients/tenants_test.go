@@ -92,7 +92,7 @@ func (k *tenantKey) ask(ctx context.Context, method, agent, path, body string) (
 
 // Two keys of each of two tenants, for CORRAL_SOAK (make soak: 10 min; else some seconds).
 // Red asks for more than it may, in turns with nothing at all; blue runs one command after
-// another and takes the time. Nobody sees or hears the other, the quotas hold to the unit,
+// another and takes the time. Neither sees or hears the other, the quotas hold to the unit,
 // and blue is not slower while red works.
 func TestTenants(t *testing.T) {
 	long := os.Getenv("CORRAL_SOAK")

@@ -71,7 +71,7 @@ func killGateways(t *testing.T, kind string, kills int) {
 	c.add(silent, limited, waiting)
 
 	c.oneLife(t, 0, true)
-	// Nobody lives now: a deadline passes, and a command ends.
+	// No gateway lives now: a deadline passes, and a command ends.
 	if err := os.WriteFile(filepath.Join(pl.Work, "gate"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

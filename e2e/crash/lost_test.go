@@ -156,8 +156,8 @@ func TestPlaceDiesWhileGatewayLives(t *testing.T) {
 	}
 }
 
-// The same when the place dies while no gateway lives: nobody saw how its
-// commands ended, so nobody may say.
+// The same when the place dies while no gateway lives: how its commands ended is not known,
+// and Corral may not claim to know.
 func TestPlaceDiesWhileNobodyLives(t *testing.T) {
 	for _, b := range blows {
 		t.Run(b.name, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestPlaceDiesWhileNobodyLives(t *testing.T) {
 					t.Errorf("%+v", e)
 				}
 			}
-			// It ends with nobody there to see it.
+			// It ends while no gateway lives.
 			l = begin(t, script{Place: pl, Tasks: []task{unseen.task}})
 			l.await()
 			l.kill()

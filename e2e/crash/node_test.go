@@ -40,7 +40,7 @@ type farm struct {
 
 func newFarm(t *testing.T) *farm {
 	f := &farm{t: t, pl: newPlace(t, "host"), dir: testdir.New(t), listen: "127.0.0.1:0"}
-	// Everything is allowed: nobody is there to approve anything.
+	// Everything is allowed: there is no one to approve anything.
 	if err := os.WriteFile(filepath.Join(f.dir, "node.json5"), []byte(`{ tools: { exec: { security: "full", ask: "off" } } }`), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package e2b_test has clients of E2B, which nobody here wrote, use a gateway as it is now.
+// Package e2b_test has E2B's own clients use a gateway as it is now.
 package e2b_test
 
 import (

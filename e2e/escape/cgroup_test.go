@@ -23,7 +23,7 @@ type cgroup struct {
 	usage               string // file with the processor time, in nanoseconds or as cpu.stat
 }
 
-// cgroupOf is that of the container of which pid is the init.
+// cgroupOf is that of the container whose init is pid.
 func cgroupOf(t *testing.T, pid int) cgroup {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenSeqpacket answers whoever connects, until stop is called.
+// listenSeqpacket answers each connection, until stop is called.
 func listenSeqpacket(path string) (stop func(), err error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

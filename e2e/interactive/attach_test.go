@@ -133,8 +133,8 @@ func TestAttachCursorQuery(t *testing.T) {
 	})
 }
 
-// The same with a command in the foreground, which the gateway runs: whoever
-// started it has the terminal that answers.
+// The same with a command in the foreground, which the gateway runs: the terminal that
+// started it answers.
 func TestExecTerminal(t *testing.T) {
 	everyGateway(t, func(g *gateway) {
 		d := g.sit(corral.Size{Rows: 24, Cols: 90})

@@ -34,8 +34,8 @@ func TestBash(t *testing.T) {
 	})
 }
 
-// A program that asks where the cursor is gets an answer, of which nothing is
-// left for the next one.
+// A program that asks where the cursor is gets an answer. The next program reads nothing of
+// it.
 func TestCursorQuery(t *testing.T) {
 	everywhere(t, func(pl *place) {
 		d := pl.run(`PS1='corral> ' exec bash --norc -i`)

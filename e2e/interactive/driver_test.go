@@ -18,7 +18,7 @@ import (
 	"github.com/corral-exec/corral/session/keys"
 )
 
-// A driver is somebody in front of a program.
+// A driver is a user in front of a program.
 type driver struct {
 	*place
 	s      *session.Session
@@ -43,7 +43,7 @@ func (pl *place) run(command string) *driver {
 		}
 	})
 	d := &driver{place: pl, s: s, screen: newScreen(pl.T, size, nil, "sleep", "infinity")}
-	// Nobody who could answer a query reads there: the session answers.
+	// No terminal reads there that could answer a query: the session answers.
 	if d.tty, err = os.OpenFile(d.screen.ask("#{pane_tty}"), os.O_WRONLY, 0); err != nil {
 		pl.Fatal(err)
 	}

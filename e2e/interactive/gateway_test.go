@@ -17,8 +17,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
 )
 
-// A gateway is one that runs as a process, with what somebody's shell has who
-// uses it.
+// A gateway runs as a process of its own. With it is what a user's shell has.
 type gateway struct {
 	*place
 	program string
@@ -96,7 +95,7 @@ func (g *gateway) corral(args ...string) string {
 	return string(out)
 }
 
-// A desk is somebody's terminal with a shell.
+// A desk is a user's terminal with a shell.
 type desk struct {
 	*gateway
 	screen *screen

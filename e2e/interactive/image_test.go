@@ -37,7 +37,7 @@ const (
 )
 
 // imagePrograms are looked up on PATH. The directories in which Debian has them
-// come first, so that this is no wrapper of somebody's home.
+// come first, so that no wrapper in a home directory is taken.
 var imagePrograms = []string{
 	"bash", "cat", "env", "htop", "id", "ls", "python3", "sleep", "ssh-keygen", "stty", "vim",
 }

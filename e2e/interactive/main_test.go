@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package interactive_test drives programs that draw on a terminal as somebody
-// does who sits in front of it: vim, htop, python3, bash and ssh-keygen, on this
+// Package interactive_test drives programs that draw on a terminal, as a user
+// in front of it does: vim, htop, python3, bash and ssh-keygen, on this
 // machine and in a sandbox. Keys are sent by name and text is pasted; what is
 // compared is what a terminal shows then, and what the programs leave behind.
 // It is done by package session, and by the program corral in a terminal.

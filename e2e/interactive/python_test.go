@@ -56,7 +56,7 @@ func TestPython(t *testing.T) {
 		d.answer(&at, `\^Cinterrupted\r\n`)
 		d.answer(&at, prompt)
 		d.waits()
-		// This one does not know brackets, and whoever pastes is told.
+		// This one does not know brackets, and a warning says so.
 		_, warnings, err := d.s.Paste(pl.Context(), "6*7", true)
 		if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "bracketed=false") {
 			pl.Errorf("%q, %v", warnings, err)

@@ -28,8 +28,7 @@ set -g status off
 set -g remain-on-exit on
 `
 
-// A screen is a terminal that somebody could look at: a pane of a tmux of its
-// own.
+// A screen is a terminal with contents: a pane of a tmux of its own.
 type screen struct {
 	*testing.T
 	socket string

@@ -10,7 +10,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// pasted is what nobody should paste: tabs and spaces that an editor may have
+// pasted is hard to paste: tabs and spaces that an editor may have
 // its own mind about, commands of vim, an Escape, and the end of the brackets
 // of bracketed paste.
 const (

@@ -123,7 +123,7 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-// A shell is that of somebody who takes a tour.
+// A shell is that of a user who takes the tour.
 type shell struct {
 	in   io.WriteCloser
 	out  chan string

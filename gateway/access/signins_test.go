@@ -115,7 +115,7 @@ func TestSignInsEnd(t *testing.T) {
 	})
 }
 
-// The oldest make room, and whatever bit of the file is another, nobody is signed in by it.
+// The oldest make room. A file with any bit changed signs no one in.
 func TestSignInsBounds(t *testing.T) {
 	path := filepath.Join(testdir.New(t), "console.json")
 	s, err := OpenSignIns(path)

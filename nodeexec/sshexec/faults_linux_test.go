@@ -59,7 +59,7 @@ func await(t *testing.T, p corral.Process, text string) {
 	}
 }
 
-// lost checks that nobody claims to know how a command ended.
+// lost checks that the end of a command is said to be unknown.
 func lost(t *testing.T, p corral.Process, why string) {
 	t.Helper()
 	exit, err := p.Wait(t.Context())

@@ -158,8 +158,8 @@ func TestHardened(t *testing.T) {
 	}
 }
 
-// The streams of a container outlive whoever is attached, and what it writes in
-// the meantime waits.
+// The streams of a container stay when a client detaches. What the container writes
+// meanwhile waits for the next client.
 func TestAttachAgain(t *testing.T) {
 	e := enginetest.Containerd(t)
 	s := spec("corral-test-attach", `while read line; do echo "got $line"; done; echo over; exit 7`)

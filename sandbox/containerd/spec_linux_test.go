@@ -240,7 +240,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Nobody there is told at once, and what to do.
+// If containerd does not run, the error comes at once, and says what to do.
 func TestNobodyThere(t *testing.T) {
 	e, err := New(Options{Address: filepath.Join(t.TempDir(), "x.sock")})
 	if err != nil {

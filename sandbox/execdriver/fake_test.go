@@ -150,15 +150,15 @@ func (x *fakeExec) run() {
 	case "deaf":
 		x.stdin.Close()
 		<-x.killed
-	case "hold": // leaves somebody behind who holds the output
+	case "hold": // leaves a process behind that holds the output
 		x.put(1, "bye")
 		x.exit(0)
 		<-x.killed
-	case "flood": // leaves somebody behind who does nothing but print
+	case "flood": // leaves a process behind that does nothing but print
 		x.exit(0)
 		for x.put(1, "0123456789abcdef0123456789abcdef") {
 		}
-	case "trickle": // leaves somebody behind who prints now and then
+	case "trickle": // leaves a process behind that prints now and then
 		x.exit(0)
 		for x.put(1, ".") {
 			time.Sleep(50 * time.Millisecond)

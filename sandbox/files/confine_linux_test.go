@@ -124,8 +124,8 @@ func TestPathsOut(t *testing.T) {
 	}
 }
 
-// While somebody exchanges a directory for a link to another one, everything
-// that is done goes to the one or is refused.
+// While a directory is exchanged for a link to another one again and again, each operation
+// reaches the first directory or is refused.
 func TestRace(t *testing.T) {
 	work, secret, check := outside(t)
 	if err := os.Chmod(secret, 0o700); err != nil {
@@ -200,7 +200,7 @@ func TestRace(t *testing.T) {
 	})
 }
 
-// A FIFO that takes a file's place between two looks keeps nobody waiting.
+// A FIFO that takes the place of a file between two looks makes no operation wait.
 func TestFIFORace(t *testing.T) {
 	work := testdir.New(t)
 	file, fifo := filepath.Join(work, "f"), filepath.Join(work, "p")

@@ -59,8 +59,8 @@ func allowed(p *specs.LinuxSeccomp, call string) bool {
 	})
 }
 
-// No process can be made in another namespace: clone is allowed by its flags
-// alone, of which none is one of a namespace.
+// No process can be made in another namespace: clone is allowed with certain flags only,
+// and no flag of a namespace is among them.
 func TestClone(t *testing.T) {
 	const namespaces = 0x02000000 | 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 	for _, arch := range []string{"amd64", "arm64"} {

@@ -83,8 +83,8 @@ func (tb Table) borrow(t *testing.T, state, id string, from Range) (int, error) 
 	return uid, os.MkdirAll(filepath.Join(state, id), 0o700)
 }
 
-// Nobody gets a user that another box has, whatever state directory it is of;
-// when all are in use that is an error, and what is given back can be had again.
+// No two boxes get the same user, also if they are of different state directories. When all
+// users are in use that is an error. A user that was given back is given out again.
 func TestUsersAreNotShared(t *testing.T) {
 	tb := newTable(t)
 	from := Range{2_000_000_000, 2_000_000_039}

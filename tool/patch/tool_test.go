@@ -123,7 +123,7 @@ func TestEnabled(t *testing.T) {
 	}
 }
 
-// 003: 「複数ファイル編集」 of which the settings are below tools.exec.applyPatch.
+// 003: 「複数ファイル編集」. Its settings are below tools.exec.applyPatch.
 func TestSettingsJSON(t *testing.T) {
 	var s Settings
 	if err := json.Unmarshal([]byte(`{"enabled": true, "allowModels": ["gpt-5.2"]}`), &s); err != nil || !s.Enabled || !slices.Equal(s.AllowModels, []string{"gpt-5.2"}) {

@@ -77,8 +77,8 @@ func run(t *testing.T, x corral.Executor, text string) runner.Result {
 }
 
 // With the driver frames commands run, and end with the gateway: Podman closes
-// the input of a container when whoever was attached to it leaves. It is not
-// known then how they ended, and the next one gets a new container.
+// the input of a container when the client that is attached leaves. It is not
+// known then how the commands ended, and the next command gets a new container.
 func testFrames(t *testing.T, host string) {
 	cfg := sandbox.Config{Driver: sandbox.DriverFrames, StateDir: filepath.Join(testdir.New(t), "state"), WardenPath: wardenbintest.Build(t)}
 	x, _ := begin(t, host, cfg)
