@@ -40,7 +40,7 @@ const TunnelProtocol = "tcp"
 
 // HandOverProtocol is the same over the Unix socket, for a client that has a connection to
 // join with the port: it sends that connection itself (a byte with SCM_RIGHTS), and the
-// gateway moves the bytes with nobody between. Either side ends it by closing the socket.
+// gateway moves the bytes directly. Either side ends it by closing the socket.
 const HandOverProtocol = "tcp-handover"
 
 // Names of files in the state directory.

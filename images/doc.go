@@ -11,7 +11,7 @@
 //	store := images.Store{Engine: cli}
 //	img, err := store.Ensure(ctx, images.Default, func(e images.Event) { … })
 //
-// [Store.Ensure] asks nobody when the image is there: it is one request to the
+// [Store.Ensure] asks no registry when the image is there: it is one request to the
 // engine, cheap enough to be made before each start of a sandbox.
 //
 // Nothing is written to disk but the root file system of a Debian image while

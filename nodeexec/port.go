@@ -15,8 +15,8 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
-// askPort is how often a node is asked whether it still has a connection, and told so
-// that somebody wants it.
+// askPort is how often a node is asked whether it still has a connection. The question also
+// tells it that the connection is still wanted.
 const askPort = 15 * time.Second
 
 // DialPort connects to what listens on a TCP port of the node, on 127.0.0.1 or else on
@@ -42,7 +42,7 @@ func (n *Node) DialPort(ctx context.Context, port int) (net.Conn, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, n.unavailable(u.cause) // what may be connected there, nobody asks about
+		return nil, n.unavailable(u.cause) // no question follows about what may be connected there
 	}
 	if err == nil && a.Error != nil {
 		err = fabric.DecodeError(a.Error)

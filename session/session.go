@@ -110,7 +110,7 @@ func (s *Session) spawnNotice() {
 	}
 }
 
-// notBegun forgets a session of which nothing was started.
+// notBegun forgets a session whose command was not started.
 func (s *Session) notBegun(err error) error {
 	s.mu.Lock()
 	s.failed, s.gone = err, true

@@ -64,8 +64,8 @@ type pendingError struct {
 func (e *pendingError) Error() string { return e.err.Error() }
 func (e *pendingError) Unwrap() error { return e.err }
 
-// awaitApproval waits for the answer; the record is still pending if nobody
-// answers here, or none came in time.
+// awaitApproval waits for the answer; the record is still pending if no
+// answer is given here, or none came in time.
 func (a *app) awaitApproval(ctx context.Context, o *execFlags, c *client.Client, rec approval.Record) (approval.Record, error) {
 	var ask func(context.Context, approval.Record) (approval.Answer, error)
 	if q := a.openAsker(); q != nil && !o.json {

@@ -38,8 +38,8 @@ func (a *app) sandboxStats() *cobra.Command {
 		Use: "stats [flags] [NAME]...", Short: "Show what sandboxes use",
 		Long: `Show what sandboxes use, and may use: processors, memory, processes; without a
 name, those that run. On a terminal it goes on until Ctrl-C; elsewhere, and with
---no-stream, it is shown once, after a second, of which the processors are the
-average.
+--no-stream, it is shown once, after a second; the use of processors is the
+average of that second.
 
 With --json it is a list; with --watch one on each line.`,
 		ValidArgsFunction: a.completeKnownSandboxes,

@@ -83,8 +83,8 @@ type Gateway struct {
 	approvalWait time.Duration
 }
 
-// OpenGateway takes the state directory and makes everything ready. Whoever
-// connects meanwhile waits.
+// OpenGateway takes the state directory and makes everything ready. Clients
+// that connect meanwhile wait.
 func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error) {
 	o, listen := &opt, !opt.Alone
 	s := &Gateway{opt: o, dir: o.StateDir, log: o.Log, approvalWait: approvalWait}

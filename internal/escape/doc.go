@@ -3,7 +3,7 @@
 //
 // The tries themselves are in the program corral-escape (package e2e/escape/probes),
 // which runs inside. A try has succeeded only if it really reached a target: each
-// target holds a secret, of which the sandbox knows only the hash ([Site.Is]), and a
+// target holds a secret (the sandbox knows only its hash, [Site.Is]), and a
 // [Canary] notices itself that it was touched.
 //
 // It is used by the tests in e2e/escape and by corral doctor --deep. The tests also

@@ -42,8 +42,8 @@ func redirectedFrom(f *os.File, parent int, proc string) bool {
 		case err != nil:
 			return false
 		case program == "dash" && ours.Mode().IsRegular():
-			// The parent redirects its own input before it forks. A file of which
-			// nothing has been read yet is most likely for us.
+			// The parent redirects its own input before it forks. If nothing of the
+			// file has been read yet, it is most likely for us.
 			off, err := f.Seek(0, io.SeekCurrent)
 			return err == nil && off == 0
 		case !slices.Contains(transparent, program):

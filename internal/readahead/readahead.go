@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// Limit bounds what a Reader has read and nobody has taken yet, in bytes.
+	// Limit bounds what a Reader has read and Next has not returned yet, in bytes.
 	Limit = 512 << 10
 	// pieceSize bounds one read, in bytes, and is what each Reader may hold. What it holds
 	// beyond that is lent to it, of allSpare for all Readers of the program.

@@ -14,14 +14,14 @@ import (
 
 const (
 	// most is how many streams of one log are kept: so many may read it, each
-	// at a place of his own.
+	// at its own place.
 	most = 4
-	// limit is for how long a stream is kept that nobody reads on. It costs the
+	// limit is for how long a stream is kept that is not read further. It costs the
 	// other side some memory, and a place among its readers.
 	limit = 2 * time.Second
 )
 
-// Idle are the streams of one log that nobody reads from now. The zero value is
+// Idle are the streams of one log that are not being read now. The zero value is
 // of a log that was not read yet. Every method may be called from any goroutine.
 type Idle[S interface{ Close() }] struct {
 	mu    sync.Mutex

@@ -28,7 +28,7 @@ type Overrides struct {
 	why     error  // why it cannot be read; nil: nothing is damaged
 }
 
-// unknown is the key for all agents of which a damaged file may have had settings.
+// unknown is the key for all agents that a damaged file may have had settings of.
 const unknown = "*"
 
 // OpenOverrides reads the file at path, if there is one. It changes nothing. A damaged

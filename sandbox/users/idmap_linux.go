@@ -42,8 +42,8 @@ func NewMapping(disk, shown files.User) (*Mapping, error) {
 const foreign, foreigners = 1879048192, 65536
 
 // NewRootMapping shows what is disk's as root's, and none of any other user of this
-// machine: root of a kernel of its own may do anything with what a mount shows, but the
-// machine's kernel lets nobody past rights to what belongs to nobody there. Other users in
+// machine: root of a kernel of its own may do anything with what a mount shows, but where a
+// file's owner has no ID there, the machine's kernel lets no one past its rights. Other users in
 // the sandbox have IDs of their own on the disk.
 func NewRootMapping(disk files.User) (*Mapping, error) {
 	ids := func(owner int) []syscall.SysProcIDMap {

@@ -500,7 +500,7 @@ func changes(old, now *state) (list []Change) {
 		if now.nodes[id] != nil {
 			continue
 		}
-		if n.active() { // two changes, of which only the second was seen
+		if n.active() { // two changes; only the second was seen
 			add(EventRevoked, n)
 		}
 		add(EventForgotten, n)

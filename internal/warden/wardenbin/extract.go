@@ -86,8 +86,8 @@ func begins(r io.Reader, data []byte) (bool, error) {
 }
 
 // WriteExecutable makes path an executable file with that content, atomically:
-// no reader and no execve ever sees part of it. There is no fsync: whoever
-// reuses the file compares the content.
+// no reader and no execve ever sees part of it. There is no fsync: the
+// content is compared before the file is used again.
 func WriteExecutable(path string, data []byte) (err error) {
 	// A child that another goroutine forks while the file is open for
 	// writing holds the descriptor until its own execve, and until then

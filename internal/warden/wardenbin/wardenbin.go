@@ -38,7 +38,7 @@ var (
 	arm64 []byte
 )
 
-// embedded are the wardens by GOARCH, which nobody changes. Both are in every program, because the
+// embedded are the wardens by GOARCH; they are never changed. Both are in every program, because the
 // engine's machine may be of another architecture than this one.
 var embedded = map[string][]byte{"amd64": amd64, "arm64": arm64}
 

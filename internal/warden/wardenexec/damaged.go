@@ -53,7 +53,7 @@ func isSigned(line []byte) bool {
 	return is || len(line) > 10 && string(line[len(line)-10:len(line)-8]) == "  "
 }
 
-// keepDamage keeps aside what could not be read. mu is held, or nobody else knows r.
+// keepDamage keeps aside what could not be read. mu is held, or no other goroutine has r yet.
 func (r *records) keepDamage() error {
 	file, err := r.damage.Keep(r.root, journalName)
 	if err != nil {

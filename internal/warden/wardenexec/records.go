@@ -33,7 +33,7 @@ type tag struct {
 	Losses []string        `json:"losses,omitempty"` // Domain.Lost of the command
 }
 
-// agent is for whom the process was begun; empty if nobody said.
+// agent is the agent that began the process; empty if that is not known.
 func (t *tag) agent() string {
 	if t.Info.Origin == nil {
 		return ""
@@ -54,8 +54,8 @@ type record struct {
 
 // records is an executor's directory: logs, and a journal of what was started
 // and how it ended. A line of the journal is a letter, an ID, for a start the warden
-// and the agent, for an end the record, and a checksum; it is written at once, by
-// whoever uses the directory, and counts from then on. Several programs may use one
+// and the agent, for an end the record, and a checksum. The program that uses the
+// directory writes it at once, and it counts from then on. Several programs may use one
 // directory at the same time, also earlier versions, which wrote no checksums.
 //
 // What is not as it was written says nothing. A program that has the directory alone keeps
@@ -101,7 +101,7 @@ const (
 	hasEnded   = 'E' // with a record
 	isGone     = 'R' // removed, or not started after all
 
-	// Retain is how long ended processes are kept, at least, that nobody removed.
+	// Retain is how long an ended process is kept, at least, if no call removes it.
 	Retain = 7 * 24 * time.Hour
 	// compactFrom is the size from which a journal is written anew at the
 	// start, without what is gone.
@@ -212,7 +212,7 @@ func (r *records) tidy() error {
 	return errors.Join(err, filelock.Share(r.journal))
 }
 
-// openJournal opens the journal and tells whether nobody else has it open.
+// openJournal opens the journal and tells whether no other program has it open.
 func (r *records) openJournal() (alone bool, err error) {
 	f, err := r.place(&alone).Open()
 	if err == nil {
@@ -221,7 +221,7 @@ func (r *records) openJournal() (alone bool, err error) {
 	return alone, err
 }
 
-// place is where the journal is; alone tells then whether nobody else has it open.
+// place is where the journal is; alone tells then whether no other program has it open.
 func (r *records) place(alone *bool) *journal.Place {
 	return &journal.Place{Root: r.root, Name: journalName, Lock: func(f *os.File) (err error) {
 		*alone, err = lockJournal(f)
@@ -237,11 +237,11 @@ func (r *records) close() {
 	r.root.Close()
 }
 
-// update reads what has been added to the journal. mu is held, or nobody else
-// knows r.
+// update reads what has been added to the journal. mu is held, or no other
+// goroutine has r yet.
 func (r *records) update() error { return r.readJournal(false) }
 
-// readJournal reads also what is after the last end of line, if nobody writes.
+// readJournal reads also what is after the last end of line, if no program writes.
 func (r *records) readJournal(all bool) error {
 	info, err := r.journal.Stat()
 	if err != nil {
@@ -474,8 +474,8 @@ func (r *records) inOrder() []string {
 	return slices.SortedFunc(maps.Keys(r.index), func(a, b string) int { return cmp.Compare(r.index[a].off, r.index[b].off) })
 }
 
-// compact writes the journal anew. Nobody else has it open, and mu is held, or
-// nobody else knows r.
+// compact writes the journal anew. No other program has it open, and mu is
+// held, or no other goroutine has r yet.
 func (r *records) compact() error {
 	f, err := r.place(new(bool)).Replace(r.rewrite)
 	if f == nil {
