@@ -59,7 +59,7 @@ func (a *app) loginCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "`NAME`: of the context (default the host of the URL)")
-	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "`SHA256`: of the gateway's certificate, if nobody signed it that this machine trusts")
+	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "`SHA256`: of the gateway's certificate, if this machine does not trust its signer")
 	return withJSON(cmd)
 }
 
