@@ -47,7 +47,7 @@ func (h *Held) Add(b []byte) {
 	}
 }
 
-// piece is an empty one, no larger than all that is held.
+// piece is an empty one: one that waits, or a new one no larger than all that is held.
 func (h *Held) piece() []byte {
 	last := len(h.free) - 1
 	if last < 0 {
@@ -58,8 +58,8 @@ func (h *Held) piece() []byte {
 	return p
 }
 
-// From is held bytes from off on: those that are in one piece. They are valid until they
-// are dropped.
+// From is held bytes from off on: those that are in one piece, so that they fit into a
+// message. They are valid until they are dropped.
 func (h *Held) From(off int64) []byte {
 	at := off - h.start + int64(h.skip)
 	for _, p := range h.pieces {
