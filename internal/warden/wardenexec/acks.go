@@ -22,7 +22,9 @@ type acks struct {
 }
 
 const (
-	ackDelay = 5 * time.Millisecond
+	// A program that runs one command after the other begins the next within a few
+	// milliseconds: told then, the warden would be woken while it starts that one.
+	ackDelay = 100 * time.Millisecond
 	ackBatch = 64
 )
 
