@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/gateway/ports"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/session"
 )
@@ -127,9 +128,11 @@ func parseForward(text string) (*forward, error) {
 	}
 	f := &forward{}
 	var err, lerr error
-	f.Port, err = strconv.Atoi(inside)
-	f.local, lerr = strconv.Atoi(local)
-	if err != nil || lerr != nil || f.Port < 1 || f.Port > 65535 || f.local < 0 || f.local > 65535 {
+	f.Port, err = ports.Number(inside)
+	if local != "0" { // which is any that is free
+		f.local, lerr = ports.Number(local)
+	}
+	if err != nil || lerr != nil {
 		return nil, corral.Errorf(corral.ErrInvalid, "write the port inside the sandbox, and after a colon that of this machine: 8080, 8080:80 or 8080:0", "%.40q is no port to forward", text)
 	}
 	return f, nil

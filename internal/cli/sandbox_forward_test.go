@@ -203,6 +203,8 @@ func TestSandboxForwardErrors(t *testing.T) {
 	}{
 		{"box", 2, "at least one port"},
 		{"box 0", 2, "is no port to forward"},
+		{"box +80", 2, "is no port to forward"},
+		{"box 8080:-1", 2, "is no port to forward"},
 		{"box 80:65536", 2, "8080:80"},
 		{"box x", 2, `"x" is no port`},
 		{"none 80:0", 125, "there is no sandbox"},
