@@ -11,3 +11,10 @@ func SetWaitStep(t *testing.T, d time.Duration) {
 	t.Cleanup(func() { waitStep = was })
 	waitStep = d
 }
+
+// SetMaxAnswers bounds how many answers nodes keep from now on. t is not parallel.
+func SetMaxAnswers(t *testing.T, n int) {
+	was := maxAnswers
+	t.Cleanup(func() { maxAnswers = was })
+	maxAnswers = n
+}

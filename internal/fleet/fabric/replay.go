@@ -41,9 +41,10 @@ const (
 	maxLives      = 256
 	callWindow    = 64 << 10 // numbers
 	bulkWindow    = 4 << 10
-	maxAnswers    = 16 << 10
 	maxAnswersLen = 16 << 20 // bytes
 )
+
+var maxAnswers = 16 << 10 // a variable for tests
 
 // replays records the accepted requests, and the last answers. A life is forgotten only
 // when the node knows the epoch of none of its requests any more, so nothing is

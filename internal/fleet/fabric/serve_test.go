@@ -273,6 +273,8 @@ func TestForged(t *testing.T) {
 // A request that is sent again is answered again, and acted upon once; also
 // when what it started is long gone.
 func TestReplayed(t *testing.T) {
+	const kept = 100
+	fabric.SetMaxAnswers(t, kept)
 	r := newRig(t)
 	first := r.header(fabric.OpStart, "job")
 	m := r.seal(first, startBody(t, "job", "print"))
@@ -295,8 +297,8 @@ func TestReplayed(t *testing.T) {
 	if n := r.exec.Starts(); n != 1 {
 		t.Errorf("%d commands ran", n)
 	}
-	// When its answer is forgotten, it is refused. 20 000 others make it so.
-	for range 17_000 {
+	// When its answer is forgotten, it is refused. Others make it so.
+	for range kept {
 		h := r.header(fabric.OpAttach, "none")
 		r.send(r.seal(h, nil)...)
 		r.answer(h.Seq)
