@@ -38,7 +38,15 @@ type hostile struct {
 	once   sync.Once
 	closed chan struct{}
 	hello  chan *wire.Message
-	last   atomic.Uint64 // number of the last request
+	asked  chan uint64   // numbers of requests
+	last   atomic.Uint64 // number of the last one
+}
+
+func newHostile(script []byte) *hostile {
+	return &hostile{
+		script: wire.NewFrames(bytes.NewReader(script), io.Discard, nopCloser{}), closed: make(chan struct{}),
+		hello: make(chan *wire.Message, 3), asked: make(chan uint64, 100),
+	}
 }
 
 func (h *hostile) PassesFiles() bool { return false }
@@ -47,9 +55,15 @@ func (h *hostile) Send(m *wire.Message, fds ...int) error {
 	if m.Req != 0 {
 		h.last.Store(m.Req)
 	}
+	if m.Req != 0 && m.Type != wire.Hello {
+		select {
+		case h.asked <- m.Req:
+		default:
+		}
+	}
 	if m.Type == wire.Hello {
 		h.hello <- &wire.Message{Type: wire.Hello, Req: m.Req, Epoch: m.Epoch, Features: []string{wire.FeatureDial}}
-		h.hello <- &wire.Message{Type: wire.Item, ID: "known", Req: m.Req}
+		h.hello <- &wire.Message{Type: wire.Item, ID: "known", Req: m.Req, Tag: []byte("{}")}
 		h.hello <- &wire.Message{Type: wire.OK, Req: m.Req}
 	}
 	return nil
@@ -65,8 +79,12 @@ func (h *hostile) Recv() (*wire.Message, []int, error) {
 	if err == io.EOF {
 		<-h.closed
 	}
-	if err == nil && m.Req != 0 {
-		m.Req = h.last.Load() // which no script can know
+	if err == nil && m.Req != 0 { // an answer, of which no script can know the number
+		select {
+		case m.Req = <-h.asked:
+		case <-time.After(time.Millisecond):
+			m.Req = h.last.Load()
+		}
 	}
 	if err == nil && m.Type >= wire.PortData && m.Type <= wire.PortClose {
 		m.Stream = h.last.Load()
@@ -89,6 +107,7 @@ func FuzzHostileWarden(f *testing.F) {
 	var b bytes.Buffer
 	w := wire.NewFrames(nil, &b, nopCloser{})
 	for _, m := range []*wire.Message{
+		{Type: wire.Started, Req: 2, ID: "known", Tag: []byte("{}"), Flags: wire.FlagStdin, Offset: 1 << 63},
 		{Type: wire.Started, Req: 2, ID: "x", Tag: []byte("{}")},
 		{Type: wire.Output, ID: "x", Stream: 1, Data: []byte("hello")},
 		{Type: wire.Output, ID: "x", Offset: 1 << 63, Stream: 9, Data: []byte("x")},
@@ -108,7 +127,7 @@ func FuzzHostileWarden(f *testing.F) {
 	}
 	f.Add(b.Bytes())
 	f.Fuzz(func(t *testing.T, in []byte) {
-		h := &hostile{script: wire.NewFrames(bytes.NewReader(in), io.Discard, nopCloser{}), closed: make(chan struct{}), hello: make(chan *wire.Message, 3)}
+		h := newHostile(in)
 		used := false
 		e, err := New(Options{
 			Dir: t.TempDir(), Untrusted: true,
@@ -128,7 +147,14 @@ func FuzzHostileWarden(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		defer cancel()
-		p, err := e.Start(ctx, corral.Command{ID: "x", Shell: "true", Stdin: true})
+		if err := e.records.start("known", 0, "a"); err != nil {
+			t.Fatal(err)
+		}
+		p, err := e.Attach(ctx, "known")
+		if err == nil {
+			_, _ = p.Write(ctx, []byte("input"))
+		}
+		p, err = e.Start(ctx, corral.Command{ID: "x", Shell: "true", Stdin: true})
 		if err == nil {
 			_, _ = p.Write(ctx, []byte("input"))
 			if exit, err := p.Wait(ctx); err == nil && (exit.Code < -1 || exit.Code > 255) {

@@ -48,6 +48,9 @@ type messages struct {
 	feeding bool      // feed runs
 }
 
+// maxInput is more than any process is given: with it no offset of input overflows.
+const maxInput = 1 << 62
+
 // ackEvery is how much output is acknowledged at once, in bytes.
 const ackEvery = wire.Window / 2
 

@@ -362,7 +362,11 @@ func (p *process) adoptFrom(ctx context.Context, c *client) (err error) {
 	if err := a.errNotPassed(); err != nil {
 		return corral.Errorf(err, "", "cannot attach to process %s: %w", p.id, err)
 	}
-	if err := json.Unmarshal(a.m.Tag, &t); err != nil {
+	err = json.Unmarshal(a.m.Tag, &t)
+	if err == nil && a.m.Offset > maxInput {
+		err = fmt.Errorf("it says that the process was given %d bytes of input", a.m.Offset)
+	}
+	if err != nil {
 		closeFDs(a.fds)
 		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %w", p.id, err)
 	}
