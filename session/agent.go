@@ -50,6 +50,9 @@ type Options struct {
 	NotifyOnExit bool
 	// Keep keeps the session even if it ends in the foreground.
 	Keep bool
+	// Linger is how long after its end Retention spares it, which its caller may ask for
+	// once more.
+	Linger time.Duration
 	// RunningNotice is the time after the start at which an Event says that the session
 	// still runs. 0: no such event.
 	RunningNotice time.Duration
@@ -138,7 +141,7 @@ func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, er
 	cmd := o.Command
 	start := begun{
 		Origin: origin.New(a.name, shortened(text(cmd)), cmd), For: cmd.Description, At: time.Now().UTC(), Background: o.Background, Notify: o.NotifyOnExit, Keep: o.Keep,
-		Key: keyFrom(ctx).Name, Approval: cmd.Approval, Notice: o.RunningNotice,
+		Key: keyFrom(ctx).Name, Approval: cmd.Approval, Notice: o.RunningNotice, Linger: o.Linger,
 	}
 	if cmd.ID == "" {
 		cmd.ID, cmd.Decided.Fresh = NewID(), true

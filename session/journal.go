@@ -60,6 +60,7 @@ type begun struct {
 	Key      string        `json:"key,omitempty"` // the key that began it
 	Approval string        `json:"approval,omitempty"`
 	Notice   time.Duration `json:"notice,omitempty"`
+	Linger   time.Duration `json:"linger,omitempty"`
 }
 
 // ended is how a session ended.

@@ -7,7 +7,8 @@ import (
 )
 
 // Retention bounds the sessions that are kept after their end. The oldest go first. A
-// session that runs, or that a call waits for, is never forgotten.
+// session that runs, that a call waits for or holds, or that is to linger, is never
+// forgotten.
 type Retention struct {
 	Count int           // sessions of one agent; 0: 200
 	Bytes int64         // output of all sessions; 0: 2 GiB
@@ -64,7 +65,7 @@ func (m *Manager) janitor() {
 func (m *Manager) sweepOnce(now time.Time) {
 	ctx, cancel := context.WithTimeout(m.life, sweepLimit)
 	defer cancel()
-	for _, s := range tooMuch(m.endedSessions(), m.cfg.Retention, now) {
+	for _, s := range tooMuch(m.endedSessions(now), m.cfg.Retention, now) {
 		if err := s.retire(ctx); err != nil && ctx.Err() == nil {
 			m.log.Warn("a session cannot be removed", "session", s.id, "error", err)
 		}
@@ -83,6 +84,19 @@ func (s *Session) retire(ctx context.Context) error {
 	return s.m.drop(s, "")
 }
 
+// Hold spares a session from Retention, also after its end, until release is called: by who
+// reads its output and will ask how it ended.
+func (s *Session) Hold() (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.held--
+	}
+}
+
 // remnant is a session that has ended.
 type remnant struct {
 	*Session
@@ -91,11 +105,11 @@ type remnant struct {
 }
 
 // endedSessions returns the sessions that may be forgotten, the newest first.
-func (m *Manager) endedSessions() []remnant {
+func (m *Manager) endedSessions(now time.Time) []remnant {
 	var list []remnant
 	for _, s := range m.all() {
 		s.mu.Lock()
-		if s.end != nil && s.seers == 0 {
+		if s.end != nil && s.seers == 0 && s.held == 0 && now.Sub(s.end.At) >= s.start.Linger {
 			list = append(list, remnant{Session: s, at: s.end.At, bytes: s.end.Size - s.end.Gap})
 		}
 		s.mu.Unlock()

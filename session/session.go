@@ -39,6 +39,7 @@ type Session struct {
 
 	foreground int           // calls of Yield under way
 	seers      int           // calls under way that will see the end
+	held       int           // calls of Hold
 	noticed    bool          // an event said that it runs
 	owed       bool          // the end is no event so far, because a call was to see it
 	killing    Reason        // why it is being killed

@@ -157,7 +157,7 @@ func (s *Server) buildSteps(ctx context.Context, b *build, spec buildSpec, from 
 	defer func() {
 		ctx, cancel := cleanly(ctx)
 		defer cancel()
-		if derr := s.destroy(ctx, box.ID); derr != nil && !errors.Is(derr, corral.ErrNotFound) {
+		if derr := s.destroy(ctx, box.ID, always); derr != nil && !errors.Is(derr, corral.ErrNotFound) {
 			s.log.Warn("the sandbox of a build is there until its time is over", "sandbox", box.ID, "error", derr)
 		}
 	}()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -12,11 +13,11 @@ import (
 )
 
 // Kill removes a sandbox, as its client can.
-func (s *Server) Kill(ctx context.Context, id string) error { return s.destroy(ctx, id) }
+func (s *Server) Kill(ctx context.Context, id string) error { return s.destroy(ctx, id, always) }
 
 // Pause freezes what runs in a sandbox; one that is paused stays so.
 func (s *Server) Pause(ctx context.Context, id string) error {
-	if err := s.freeze(ctx, id, false); !errors.Is(err, corral.ErrConflict) {
+	if err := s.freeze(ctx, id, false, always); !errors.Is(err, corral.ErrConflict) {
 		return err
 	}
 	return nil
@@ -29,9 +30,25 @@ func (s *Server) Resume(ctx context.Context, id string) error {
 	return err
 }
 
+// A when says why something is not to be done to a sandbox as it is now.
+type when func(Box) error
+
+func always(Box) error { return nil }
+
+// due is for what is done at the end of a sandbox's time: a client may have put it off
+// meanwhile, or paused the sandbox.
+func due(b Box) error {
+	if b.Paused || time.Now().Before(b.End) {
+		return errNotDue
+	}
+	return nil
+}
+
+var errNotDue = errors.New("its time is not over")
+
 // destroy removes a sandbox with all that is kept of it. It is forgotten last, so that one
-// that could not be removed is tried again at its deadline, also in a later life.
-func (s *Server) destroy(ctx context.Context, id string) error {
+// that could not be removed is tried again, also in a later life.
+func (s *Server) destroy(ctx context.Context, id string, now when) (err error) {
 	release, err := s.turns.Take(ctx, id)
 	if err != nil {
 		return err
@@ -42,11 +59,19 @@ func (s *Server) destroy(ctx context.Context, id string) error {
 		return notFound(id)
 	}
 	if _, err := s.cfg.Store.change(id, func(b *Box) error { // from now on it is found by no caller
-		b.Paused, b.PauseAtEnd, b.End = false, false, b.Started
+		if err := now(*b); err != nil {
+			return err
+		}
+		b.Paused, b.Stopped, b.PauseAtEnd, b.End = false, false, false, b.Started
 		return nil
 	}); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			s.again()
+		}
+	}()
 	if err := s.cfg.Sandboxes.Remove(ctx, id); err != nil && !errors.Is(err, corral.ErrNotFound) {
 		return err
 	}
@@ -123,7 +148,7 @@ func nothing() error { return nil }
 
 // freeze pauses a sandbox, without what is in memory if that is to stop. ErrConflict if it
 // is paused already.
-func (s *Server) freeze(ctx context.Context, id string, stop bool) error {
+func (s *Server) freeze(ctx context.Context, id string, stop bool, now when) error {
 	release, err := s.turns.Take(ctx, id)
 	if err != nil {
 		return err
@@ -134,6 +159,9 @@ func (s *Server) freeze(ctx context.Context, id string, stop bool) error {
 	b, err := s.cfg.Store.change(id, func(b *Box) error {
 		if b.Paused {
 			return corral.Errorf(corral.ErrConflict, "", "Sandbox %s is already paused", id)
+		}
+		if err := now(*b); err != nil {
+			return err
 		}
 		b.Paused, b.Stopped = true, stop
 		return nil
@@ -188,17 +216,15 @@ func (s *Server) thaw(ctx context.Context, id string, end time.Time, key string)
 			return false, err
 		}
 	}
+	// Commands go to it only when it is not paused any more. Until it is as it was, it is
+	// noted as stopped: after a crash it is paused again.
 	b, err = s.cfg.Store.change(id, func(b *Box) error {
-		b.Paused, b.Stopped, b.End, b.Key = false, false, end, cmp.Or(key, b.Key)
+		b.Paused, b.Stopped, b.End, b.Key = false, stopped, end, cmp.Or(key, b.Key)
 		return nil
 	})
-	if err == nil && stopped { // commands go to it only when it is not paused any more
-		err = s.cfg.Sandboxes.Warm(s.within(ctx, b), b.Agent)
-		if err == nil && b.Root {
-			err = s.restoreRoot(s.within(ctx, b), b)
-		}
-		if err == nil {
-			err = s.launch(s.within(ctx, b), b)
+	if err == nil && stopped {
+		if b, err = s.restart(s.within(ctx, b), b); err != nil {
+			return false, err
 		}
 	}
 	if err == nil {
@@ -206,6 +232,32 @@ func (s *Server) thaw(ctx context.Context, id string, end time.Time, key string)
 	}
 	s.again()
 	return true, err
+}
+
+// restart has a sandbox be as it was when it was paused without what was in memory. If that
+// fails it is paused as before.
+func (s *Server) restart(ctx context.Context, b Box) (Box, error) {
+	err := s.cfg.Sandboxes.Warm(ctx, b.Agent)
+	if err == nil && b.Root {
+		err = s.restoreRoot(ctx, b)
+	}
+	if err == nil {
+		err = s.launch(ctx, b)
+	}
+	if err == nil {
+		if b, err = s.cfg.Store.change(b.ID, func(b *Box) error { b.Stopped = false; return nil }); err == nil {
+			s.forgetRoot(b)
+			return b, nil
+		}
+	}
+	ctx, cancel := cleanly(ctx)
+	defer cancel()
+	s.procs.forget(b.ID)
+	if serr := s.cfg.Sandboxes.Stop(ctx, b.Agent, b.ID); serr != nil && !errors.Is(serr, corral.ErrNotFound) {
+		err = errors.Join(err, serr)
+	}
+	b, cerr := s.cfg.Store.change(b.ID, func(b *Box) error { b.Paused = true; return nil })
+	return b, errors.Join(err, cerr, s.keep(ctx, b, nothing))
 }
 
 // awake is a sandbox to which a call may go: one that runs, or that resumes for a call.
@@ -237,9 +289,18 @@ func (s *Server) again() {
 // retryLimit is how long after an attempt that failed a deadline is tried again.
 const retryLimit = 10 * time.Second
 
+// maxEnding is how many sandboxes are ended at a time: one that takes long delays no other.
+const maxEnding = 16
+
 // keepDeadlines ends sandboxes in time. Those whose time was over while no gateway ran are
 // ended at once.
 func (s *Server) keepDeadlines() {
+	type try struct {
+		id    string
+		again time.Time // zero: it is ended
+	}
+	tried := make(chan try)
+	ending, failed := map[string]bool{}, map[string]time.Time{}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -248,22 +309,35 @@ func (s *Server) keepDeadlines() {
 			return
 		case <-s.wake:
 		case <-timer.C:
+		case t := <-tried:
+			delete(ending, t.id)
+			if delete(failed, t.id); !t.again.IsZero() {
+				failed[t.id] = t.again
+			}
 		}
 		next := time.Hour
 		for _, b := range s.cfg.Store.List() {
-			if b.Paused {
+			if b.Paused || ending[b.ID] || len(ending) == maxEnding {
 				continue
 			}
-			left := time.Until(b.End)
-			if left > 0 {
+			if left := time.Until(later(b.End, failed[b.ID])); left > 0 {
 				next = min(next, left)
 				continue
 			}
-			if err := s.atEnd(b); err != nil && s.life.Err() == nil {
-				s.log.Warn("a sandbox of E2B's could not be ended in time; trying again", "sandbox", b.ID, "error", err, "hint", corral.Hint(err))
-				next = min(next, retryLimit)
-			}
+			ending[b.ID] = true
+			s.owned.Go(func() {
+				t := try{id: b.ID}
+				if err := s.atEnd(b); err != nil && s.life.Err() == nil {
+					s.log.Warn("a sandbox of E2B's could not be ended in time; trying again", "sandbox", b.ID, "error", err, "hint", corral.Hint(err))
+					t.again = time.Now().Add(retryLimit)
+				}
+				select {
+				case tried <- t:
+				case <-s.life.Done():
+				}
+			})
 		}
+		maps.DeleteFunc(failed, func(id string, _ time.Time) bool { _, ok := s.cfg.Store.Get(id); return !ok })
 		timer.Reset(next)
 	}
 }
@@ -273,16 +347,16 @@ func (s *Server) atEnd(b Box) error {
 	ctx, cancel := context.WithTimeout(s.life, callLimit)
 	defer cancel()
 	s.log.Info("the time of a sandbox of E2B's is over", "sandbox", b.ID, "agent", b.Agent, "pause", b.PauseAtEnd)
+	var err error
 	if b.PauseAtEnd {
-		if err := s.freeze(ctx, b.ID, b.StopAtEnd); !errors.Is(err, corral.ErrConflict) {
-			return err
-		}
-		return nil
+		err = s.freeze(ctx, b.ID, b.StopAtEnd, due)
+	} else {
+		err = s.destroy(ctx, b.ID, due)
 	}
-	if err := s.destroy(ctx, b.ID); !errors.Is(err, corral.ErrNotFound) {
-		return err
+	if errors.Is(err, errNotDue) || errors.Is(err, corral.ErrConflict) || errors.Is(err, corral.ErrNotFound) {
+		return nil // put off, paused or removed by a client
 	}
-	return nil
+	return err
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {

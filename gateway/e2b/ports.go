@@ -27,7 +27,10 @@ func (s *Server) Port(r *http.Request) (*http.Request, *access.Grant, error) {
 	if b.Traffic != "" && !access.Same(r.Header.Get(ports.TrafficHeader), b.Traffic) {
 		return nil, nil, &Error{Status: http.StatusForbidden, Message: "The ports of the sandbox are not public: send its token in e2b-traffic-access-token", Sandbox: id}
 	}
-	if b.Preset.Code && port == codePort && r.URL.Path == "/execute" && !access.Same(r.Header.Get("X-Access-Token"), b.Token) {
+	if _, err := ports.Number(port); err != nil {
+		return nil, nil, err
+	}
+	if b.Preset.Code && port == codePort && runsCode(r.URL.EscapedPath()) && !access.Same(r.Header.Get("X-Access-Token"), b.Token) {
 		return nil, nil, &Error{Status: http.StatusUnauthorized, Message: "Code is run for those who have the token of the sandbox: send it in X-Access-Token", Sandbox: id}
 	}
 	b, err := s.awake(r.Context(), id)
@@ -35,6 +38,12 @@ func (s *Server) Port(r *http.Request) (*http.Request, *access.Grant, error) {
 		return nil, nil, err
 	}
 	return s.enter(r, b), s.cfg.Grant(b.Key), nil
+}
+
+// runsCode reports whether the interpreter may run code for a path: for all but those for
+// which the published clients send no token.
+func runsCode(path string) bool {
+	return path != "/health" && path != "/contexts" && !strings.HasPrefix(path, "/contexts/")
 }
 
 // Dial connects to the port of a request that Port let in. host is what the program there

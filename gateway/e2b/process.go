@@ -85,7 +85,7 @@ func (s *Server) begin(c call, req *pb.StartRequest) (*proc, error) {
 			return nil, context.DeadlineExceeded
 		}
 	}
-	begun, err := s.cfg.Sessions.Agent(c.box.Agent).Begin(context.WithoutCancel(c), session.Options{Command: cmd, Background: true})
+	begun, err := s.cfg.Sessions.Agent(c.box.Agent).Begin(context.WithoutCancel(c), session.Options{Command: cmd, Background: true, Linger: keptEnd})
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +134,7 @@ const piece = 32 << 10
 func (s *Server) follow(c call, p *proc, h http.Header, from int64, send func(*pb.ProcessEvent) error) error {
 	p.join(from)
 	defer p.leave()
+	defer p.session.Hold()()
 	if err := send(&pb.ProcessEvent{Event: &pb.ProcessEvent_Start{Start: &pb.ProcessEvent_StartEvent{Pid: p.pid}}}); err != nil {
 		return err
 	}
@@ -144,6 +145,7 @@ func (s *Server) follow(c call, p *proc, h http.Header, from int64, send func(*p
 		cancel()
 		switch {
 		case err == nil && chunk.Offset > off:
+			p.sentTo(chunk.Offset) // the next client gets what is kept
 			return corral.Errorf(corral.ErrLost, "read it faster, or write less", "%d bytes of the output are not kept any more", chunk.Offset-off)
 		case err == nil:
 			if err := send(p.data(chunk)); err != nil {

@@ -147,8 +147,13 @@ func (s *Server) restoreRoot(ctx context.Context, b Box) error {
 		return err
 	}
 	defer from.Close()
-	if err := s.takeRoot(ctx, b, from); err != nil {
-		return err
+	return s.takeRoot(ctx, b, from)
+}
+
+// forgetRoot removes what restoreRoot has put back, when nothing can fail any more that
+// would need it again.
+func (s *Server) forgetRoot(b Box) {
+	if err := os.Remove(s.cfg.Store.rootFile(b.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.log.Warn("what root changed in a sandbox is kept beside it until it is paused again or removed", "sandbox", b.ID, "error", err)
 	}
-	return os.Remove(from.Name())
 }

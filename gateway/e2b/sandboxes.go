@@ -230,7 +230,9 @@ func (s *Server) make(of context.Context, b Box, closed bool, fill func(context.
 		err = of.Err()
 	}
 	if err != nil {
-		return b, errors.Join(err, s.destroy(ctx, b.ID))
+		ctx, cancel := cleanly(of) // the time for making it may be over
+		defer cancel()
+		return b, errors.Join(err, s.destroy(ctx, b.ID, always))
 	}
 	b, err = s.cfg.Store.change(b.ID, func(b *Box) error {
 		if there.Limits != nil {
@@ -353,7 +355,7 @@ func (s *Server) kill(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := cleanly(r.Context())
 	defer cancel()
-	if err := s.destroy(ctx, b.ID); err != nil {
+	if err := s.destroy(ctx, b.ID, always); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -400,6 +402,9 @@ func (s *Server) newEnd(w http.ResponseWriter, r *http.Request, choose func(was,
 		if b.Paused {
 			return corral.Errorf(corral.ErrConflict, "connect to it first", "sandbox %s is paused", b.ID)
 		}
+		if s.over(*b) { // it is about to be removed
+			return notFound(b.ID)
+		}
 		b.End = choose(b.End, asked)
 		return nil
 	}); err != nil {
@@ -435,6 +440,9 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) error {
 	if !resumed {
 		status = http.StatusOK
 		b, err = s.cfg.Store.change(b.ID, func(b *Box) error {
+			if s.over(*b) {
+				return notFound(b.ID)
+			}
 			b.Key, b.End = key, later(b.End, asked)
 			return nil
 		})
@@ -462,7 +470,7 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := cleanly(r.Context())
 	defer cancel()
-	if err := s.freeze(ctx, b.ID, body.Memory != nil && !*body.Memory); err != nil {
+	if err := s.freeze(ctx, b.ID, body.Memory != nil && !*body.Memory, always); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

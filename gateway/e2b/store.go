@@ -36,7 +36,7 @@ type Box struct {
 	Started time.Time `json:"started"`
 	End     time.Time `json:"end"` // when it is killed, or paused
 	Paused  bool      `json:"paused,omitempty"`
-	Stopped bool      `json:"stopped,omitempty"` // it was paused without what was in memory
+	Stopped bool      `json:"stopped,omitempty"` // it was paused without what was in memory, and is not yet as it was
 
 	PauseAtEnd   bool  `json:"pauseAtEnd,omitempty"`
 	StopAtEnd    bool  `json:"stopAtEnd,omitempty"` // with PauseAtEnd: without what is in memory
@@ -125,6 +125,7 @@ func OpenStore(dir string) (*Store, error) {
 		if err != nil {
 			return nil, damaged(s.file(id), "remove the sandbox (corral sandbox rm "+id+") and the file", err)
 		}
+		b.Paused = b.Paused || b.Stopped // a crash came before it was there again
 		s.boxes[id] = b
 	}
 	for _, id := range roots { // of sandboxes that were removed before a crash

@@ -98,10 +98,11 @@ func (d Domain) Match(host string) (port int, label string, inside, ok bool) {
 	return port, label, true, true
 }
 
-// Number reads the number of a TCP port.
+// Number reads the number of a TCP port, which has one spelling: what compares it as text
+// finds it.
 func Number(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || n == 0 {
+	if err != nil || text[0] == '0' {
 		return 0, corral.Errorf(corral.ErrInvalid, "ports are numbered 1 to 65535", "%.20q is no TCP port", text)
 	}
 	return int(n), nil
