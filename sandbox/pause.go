@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
+	"github.com/corral-exec/corral/internal/state/filelock"
 	"github.com/corral-exec/corral/sandbox/engine"
 )
 
@@ -24,6 +25,11 @@ func Pause(ctx context.Context, e engine.Engine, stateDir, name string) error {
 	if err != nil {
 		return err
 	}
+	unlock, err := lockPause(ctx, stateDir, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	mark := pausedMark(stateDir, name)
 	// After a power cut nothing is frozen: it need not last as long.
 	if err := atomicfile.Write(mark, nil, atomicfile.Options{}); err != nil {
@@ -64,9 +70,15 @@ func freeze(e engine.PauseEngine, ctx context.Context, id string) error {
 // ErrNotFound if none of its containers runs.
 func Resume(ctx context.Context, e engine.Engine, stateDir, name string) error {
 	s, err := Find(stateDir, name)
-	if err == nil {
-		err = s.eachBox(ctx, e, engine.PauseEngine.Resume)
+	if err != nil {
+		return err
 	}
+	unlock, err := lockPause(ctx, stateDir, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = s.eachBox(ctx, e, engine.PauseEngine.Resume)
 	if err != nil && !errors.Is(err, corral.ErrNotFound) {
 		return err
 	}
@@ -82,6 +94,16 @@ func (e *Executor) Pause(ctx context.Context) error { return Pause(ctx, e.engine
 // Resume is that of the package, for a sandbox that is open.
 func (e *Executor) Resume(ctx context.Context) error {
 	return Resume(ctx, e.engine, e.stateDir, e.name)
+}
+
+// lockPause keeps what a sandbox is noted as in step with what its containers are: another
+// program may pause and resume it, too.
+func lockPause(ctx context.Context, stateDir, name string) (unlock func(), err error) {
+	f, err := filelock.Open(ctx, filepath.Join(sandboxDir(stateDir, name), ".pause"))
+	if err != nil {
+		return nil, fmt.Errorf("the sandbox %s is being paused or resumed: %w", name, err)
+	}
+	return func() { _ = f.Close() }, nil
 }
 
 func pausedMark(stateDir, name string) string {
