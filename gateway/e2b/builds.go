@@ -18,7 +18,7 @@ import (
 
 // Bounds of builds.
 const (
-	maxBuilds    = 100 // that are known
+	maxBuilds    = 100 // that are known, of an agent
 	maxRunning   = 4   // at a time
 	maxSteps     = 500
 	buildLimit   = 30 * time.Minute
@@ -154,14 +154,32 @@ type builds struct {
 	all []*build
 }
 
-// add notes a build, and forgets old ones that have ended or were never begun.
+// add notes a build. If its agent has too many, the oldest that has ended is forgotten, or
+// else the oldest that was never begun.
 func (bs *builds) add(b *build) error {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
-	if len(bs.all) >= maxBuilds {
-		i := slices.IndexFunc(bs.all, func(b *build) bool { return b.state() != buildRunning })
+	n, ended, waiting := 0, -1, -1
+	for i, other := range slices.Backward(bs.all) {
+		if other.agent != b.agent {
+			continue
+		}
+		n++
+		switch other.state() {
+		case buildRunning:
+		case buildWaiting:
+			waiting = i
+		default:
+			ended = i
+		}
+	}
+	if n >= maxBuilds {
+		i := ended
 		if i < 0 {
-			return corral.Errorf(api.ErrTooMany, "wait until some have ended", "there are %d builds", len(bs.all))
+			i = waiting
+		}
+		if i < 0 {
+			return corral.Errorf(api.ErrTooMany, "wait until some have ended", "the agent %s has %d builds that run", b.agent, n)
 		}
 		bs.all = slices.Delete(bs.all, i, i+1)
 	}
@@ -185,6 +203,9 @@ func (bs *builds) find(ctx context.Context, template, id string) (*build, error)
 func (bs *builds) begin(b *build) error {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
+	if !slices.Contains(bs.all, b) {
+		return corral.Errorf(corral.ErrNotFound, "ask for a new one", "the build %s was forgotten", b.id)
+	}
 	n := 0
 	for _, other := range bs.all {
 		if other.state() == buildRunning {

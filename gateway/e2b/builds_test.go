@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"runtime"
@@ -102,4 +103,45 @@ func TestBuildLogLine(t *testing.T) {
 		t.Errorf("%d lines hold %d bytes", len(b.logs), n)
 	}
 	runtime.KeepAlive(b)
+}
+
+// The builds of an agent take the place of its own: of those that have ended first, of one
+// that runs never.
+func TestForgetBuilds(t *testing.T) {
+	var bs builds
+	add := func(agent, status string) *build {
+		b := &build{id: newSnapshotID(), agent: agent, name: "x", status: status}
+		if err := bs.add(b); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	left := func(b *build) bool {
+		_, err := bs.find(access.WithGrant(t.Context(), access.Token), "x", b.id)
+		return err == nil
+	}
+	other := add("b", buildWaiting)
+	running, first := add("a", buildRunning), add("a", buildWaiting)
+	failed, ready, waiting := add("a", buildHasError), add("a", buildReady), add("a", buildWaiting)
+	for range maxBuilds - 5 {
+		add("a", buildWaiting)
+	}
+	all := []*build{other, running, waiting, first, ready, failed}
+	for n := len(all); ; n-- {
+		for i, b := range all {
+			if left(b) != (i < n) {
+				t.Errorf("when %d are to be left: %s of %s is left: %v", n, b.status, b.agent, left(b))
+			}
+		}
+		if n == 2 {
+			break
+		}
+		add("a", buildWaiting)
+	}
+	if err := bs.begin(first); !errors.Is(err, corral.ErrNotFound) || first.state() != buildWaiting {
+		t.Errorf("one that was forgotten is begun: %v", err)
+	}
+	if err := bs.begin(other); err != nil {
+		t.Error(err)
+	}
 }
