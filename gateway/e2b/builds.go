@@ -18,13 +18,14 @@ import (
 
 // Bounds of builds.
 const (
-	maxBuilds    = 100 // that are known
+	maxBuilds    = 100 // that are known, of an agent
 	maxRunning   = 4   // at a time
 	maxSteps     = 500
 	buildLimit   = 30 * time.Minute
-	maxLogLines  = 10_000 // of a build
+	maxLog       = 1 << 20   // bytes of memory, of a build
+	maxLogEnd    = 128 << 10 // of these, for the last lines
 	maxLogLine   = 4 << 10
-	maxLogAnswer = 100
+	maxLogAnswer = 100 // lines
 )
 
 // The states of a build.
@@ -42,7 +43,11 @@ type build struct {
 
 	mu     sync.Mutex
 	status string
-	logs   []logEntry
+	logs   []logEntry // is only appended to: clients go on after as many lines as they have
+	size   int        // bytes of logs
+	last   []logEntry // what came when logs was full; end appends it
+	ending int        // bytes of last
+	lost   int        // lines that were taken out of last
 	reason *reason
 }
 
@@ -60,17 +65,45 @@ type reason struct {
 	Logs    []logEntry `json:"logEntries"`
 }
 
+// size is what an entry takes of the memory, about.
+func (e logEntry) size() int { return len(e.Message) + 100 }
+
 func (b *build) log(level, step, message string) {
+	message = strings.ToValidUTF8(message[:min(len(message), maxLogLine)], "\uFFFD")
+	message = strings.Clone(message) // or the whole line would stay
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case len(b.logs) == maxLogLines:
-		message = "more is not kept"
-	case len(b.logs) > maxLogLines:
+	e := logEntry{time.Now().UTC(), level, message, step}
+	if len(b.last) == 0 && b.size+e.size() <= maxLog-maxLogEnd {
+		b.logs, b.size = append(b.logs, e), b.size+e.size()
 		return
 	}
-	message = strings.ToValidUTF8(message[:min(len(message), maxLogLine)], "\uFFFD")
-	b.logs = append(b.logs, logEntry{time.Now().UTC(), level, message, step})
+	if len(b.last) == 0 {
+		b.note(step, "The log is full. The last lines follow when the build has ended")
+	}
+	b.last, b.ending = append(b.last, e), b.ending+e.size()
+	for b.ending > maxLogEnd {
+		b.ending -= b.last[0].size()
+		b.last[0] = logEntry{}
+		b.last = b.last[1:]
+		b.lost++
+	}
+}
+
+// note logs what is to be known of the log itself. mu is held.
+func (b *build) note(step, message string) {
+	b.logs = append(b.logs, logEntry{time.Now().UTC(), "warn", message, step})
+}
+
+// end notes what came of a build, and has its log be whole before clients know of it.
+func (b *build) end(status string, why *reason) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lost > 0 {
+		b.note(b.last[0].Step, fmt.Sprintf("%d lines are not kept", b.lost))
+	}
+	b.logs, b.last = append(b.logs, b.last...), nil
+	b.status, b.reason = status, why
 }
 
 func (b *build) state() string {
@@ -121,14 +154,32 @@ type builds struct {
 	all []*build
 }
 
-// add notes a build, and forgets old ones that have ended or were never begun.
+// add notes a build. If its agent has too many, the oldest that has ended is forgotten, or
+// else the oldest that was never begun.
 func (bs *builds) add(b *build) error {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
-	if len(bs.all) >= maxBuilds {
-		i := slices.IndexFunc(bs.all, func(b *build) bool { return b.state() != buildRunning })
+	n, ended, waiting := 0, -1, -1
+	for i, other := range slices.Backward(bs.all) {
+		if other.agent != b.agent {
+			continue
+		}
+		n++
+		switch other.state() {
+		case buildRunning:
+		case buildWaiting:
+			waiting = i
+		default:
+			ended = i
+		}
+	}
+	if n >= maxBuilds {
+		i := ended
 		if i < 0 {
-			return corral.Errorf(api.ErrTooMany, "wait until some have ended", "there are %d builds", len(bs.all))
+			i = waiting
+		}
+		if i < 0 {
+			return corral.Errorf(api.ErrTooMany, "wait until some have ended", "the agent %s has %d builds that run", b.agent, n)
 		}
 		bs.all = slices.Delete(bs.all, i, i+1)
 	}
@@ -152,6 +203,9 @@ func (bs *builds) find(ctx context.Context, template, id string) (*build, error)
 func (bs *builds) begin(b *build) error {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
+	if !slices.Contains(bs.all, b) {
+		return corral.Errorf(corral.ErrNotFound, "ask for a new one", "the build %s was forgotten", b.id)
+	}
 	n := 0
 	for _, other := range bs.all {
 		if other.state() == buildRunning {
@@ -250,15 +304,11 @@ func (s *Server) runBuild(ctx context.Context, b *build, spec buildSpec, from so
 		_, message := Status(err)
 		b.log("error", step, message)
 		s.log.Info("a template of E2B's could not be built", "agent", b.agent, "template", b.name, "step", step, "error", err)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.status, b.reason = buildHasError, &reason{Message: message, Step: step, Logs: []logEntry{}}
+		b.end(buildHasError, &reason{Message: message, Step: step, Logs: []logEntry{}})
 		return
 	}
 	b.log("info", stepFinalize, fmt.Sprintf("Build finished, took %v", time.Since(begun).Round(time.Millisecond)))
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.status = buildReady
+	b.end(buildReady, nil)
 }
 
 func (s *Server) buildStatus(w http.ResponseWriter, r *http.Request) error {
