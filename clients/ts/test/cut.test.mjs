@@ -67,7 +67,7 @@ async function serve(t, reply) {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   t.after(() => server.close());
-  const client = (retry = 5) => new api.Corral({ url: `http://127.0.0.1:${server.address().port}`, key: "k", retry });
+  const client = (retry = 5, options = {}) => new api.Corral({ url: `http://127.0.0.1:${server.address().port}`, key: "k", retry, ...options });
   return { requests, client, connections: () => connections };
 }
 
@@ -128,6 +128,71 @@ test("what may be done twice is lost", async (t) => {
     const before = fake.requests.length;
     await assert.rejects(call, api.LostError);
     assert.equal(fake.requests.length, before + 1);
+  }
+});
+
+const failure = (code, syscall) => Object.assign(new Error(`${syscall} ${code}`), { code, syscall });
+const failures = (...errors) => Object.assign(new AggregateError(errors), { code: errors[0].code });
+
+test("errors that also come after the gateway got the call", async (t) => {
+  const fake = await serve(t, () => answer(200, JSON.stringify(STATUS)));
+  let error;
+  const corral = fake.client(5, {
+    fetch: async (url, init) => {
+      const response = await fetch(url, init);
+      if (init.method === "GET") {
+        return response;
+      }
+      await response.arrayBuffer();
+      throw error;
+    },
+  });
+  const session = await corral.session("s");
+  const calls = [() => session.signal("INT"), () => session.write("x"), () => corral.answer("a", "deny"), () => corral.tool("exec", { command: "x" })];
+  const causes = [
+    ...["ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "ECONNRESET"].map((code) => failure(code, "read")),
+    ...["ETIMEDOUT", "ERR_SSL_WRONG_VERSION_NUMBER", "ERR_SSL_SSLV3_ALERT_BAD_RECORD_MAC", "ERR_TLS_SESSION_ATTACK", "NOT_A_CERT_CODE"].map((code) => failure(code)),
+    failures(failure("ETIMEDOUT", "connect"), failure("ETIMEDOUT", "read")),
+  ];
+  for (const cause of causes) {
+    for (error of [new TypeError("fetch failed", { cause }), cause]) {
+      for (const call of calls) {
+        const before = fake.requests.length;
+        await assert.rejects(call, api.LostError, String(cause));
+        assert.equal(fake.requests.length, before + 1, String(cause));
+      }
+    }
+  }
+});
+
+test("errors that come before a call is sent", async (t) => {
+  const fake = await serve(t, () => answer(200, JSON.stringify(STATUS)));
+  const errors = [];
+  const corral = fake.client(5, {
+    fetch: async (url, init) => {
+      const error = errors.pop();
+      if (error !== undefined) {
+        throw error;
+      }
+      return fetch(url, init);
+    },
+  });
+  await corral.session("s");
+  const causes = [
+    ...["ECONNREFUSED", "ETIMEDOUT", "EHOSTUNREACH", "ENOENT"].map((code) => failure(code, "connect")),
+    failure("EAI_AGAIN", "getaddrinfo"),
+    failures(failure("ECONNREFUSED", "connect"), failure("ENETUNREACH", "connect")),
+    ...["UND_ERR_CONNECT_TIMEOUT", "CERT_HAS_EXPIRED", "UNABLE_TO_VERIFY_LEAF_SIGNATURE", "DEPTH_ZERO_SELF_SIGNED_CERT", "ERR_TLS_CERT_ALTNAME_INVALID"].map((code) => failure(code)),
+  ];
+  for (const cause of causes) {
+    for (const error of [new TypeError("fetch failed", { cause }), cause]) {
+      const before = fake.requests.length;
+      errors.push(error);
+      await corral.tool("exec", { command: "x" });
+      assert.equal(fake.requests.length, before + 1, String(cause));
+    }
+    errors.push(cause);
+    await assert.rejects(fake.client(5, { fetch: () => Promise.reject(errors.pop()) }).tool("exec", {}), api.UnavailableError);
   }
 });
 
