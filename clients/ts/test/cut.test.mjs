@@ -6,6 +6,7 @@ import { createServer } from "node:net";
 import { test } from "node:test";
 
 import * as api from "@corral-exec/client";
+import { nodeFetch } from "@corral-exec/client/node";
 
 const OUTPUT = Buffer.concat([Buffer.from("\ufeffaé€😀\n"), Buffer.from([0xff, 0xfe]), Buffer.from("end\n")]);
 const STATUS = { sessionId: "s", status: "running", startedAt: "2026-01-01T00:00:00.5Z" };
@@ -236,6 +237,21 @@ test("foreign answers", async (t) => {
   }
   const fake = await serve(t, () => answer(200, "<html>"));
   await assert.rejects(fake.client().sessions(), api.InvalidError);
+});
+
+test("answers without a body", async (t) => {
+  for (const [method, head] of [["HEAD", "200 X\r\nContent-Length: 5"], ["HEAD", "404 X\r\nTransfer-Encoding: chunked"], ["GET", "204 X"], ["GET", "205 X\r\nContent-Length: 0"], ["GET", "304 X\r\nContent-Length: 5"]]) {
+    const fake = await serve(t, () => `HTTP/1.1 ${head}\r\n\r\n`);
+    for (const options of [{}, { fetch: nodeFetch({}) }]) {
+      const response = await fake.client(5, options).sandbox("main").fetch(8000, "/", { method });
+      assert.deepEqual([response.status, await response.text()], [Number(head.slice(0, 3)), ""], `${method} ${head}`);
+    }
+  }
+});
+
+test("a status that no Response can have", async (t) => {
+  const fake = await serve(t, () => answer(999, "x"));
+  await assert.rejects(fake.client(5, { fetch: nodeFetch({}) }).sandbox("main").fetch(8000), api.UnavailableError);
 });
 
 test("events that make no sense", async (t) => {
