@@ -66,10 +66,11 @@ class Answer:
     status: int
     headers: http.client.HTTPMessage
 
-    def __init__(self, pipe: Pipe, quiet: float) -> None:
+    def __init__(self, pipe: Pipe, quiet: float, method: str) -> None:
         self.quiet = quiet  # seconds for which there may be nothing to read
         self.ended = False  # the end was read
         self._pipe = pipe
+        self._method = method  # that it answers
         self._raw = bytearray()  # was received, and is not read
         self._body = bytearray()  # of line: was read, and is not returned
         self._left: Optional[int] = 0  # of the body, or of its chunk; None: to the end of the connection
@@ -103,8 +104,8 @@ class Answer:
         except http.client.HTTPException as e:
             raise ConnectionError(f"headers that are not understood: {e!r}") from e
         length = self.headers.get("Content-Length", "")
-        if self.status in (204, 304):
-            self.ended = True
+        if self._method == "HEAD" or self.status in (204, 304):
+            self.ended = True  # a length is that of the body that GET would have
         elif self.headers.get("Transfer-Encoding", "").lower() == "chunked":
             self._chunked = True
         elif length:
@@ -210,7 +211,7 @@ class Transport:
         except OSError as e:
             raise NoAnswer(e) from e
         self.reached = True
-        answer = Answer(pipe, call.timeout or self.timeout)
+        answer = Answer(pipe, call.timeout or self.timeout, call.method)
         try:
             hold(answer)
             await answer.send(head, call.body)

@@ -160,6 +160,15 @@ class TestCut(unittest.TestCase):
             with self.assertRaises(kind):
                 fake.client().sessions()
 
+    def test_answers_without_a_body(self) -> None:
+        for method, head in (("HEAD", "200 X\r\nContent-Length: 5"), ("HEAD", "200 X\r\nTransfer-Encoding: chunked"), ("HEAD", "404 X\r\nContent-Length: 5"),
+                             ("HEAD", "200 X"), ("GET", "204 X\r\nContent-Length: 5"), ("GET", "304 X\r\nContent-Length: 5")):
+            for before in ("", "HTTP/1.1 103 X\r\nContent-Length: 5\r\n\r\n"):
+                with self.subTest(method=method, head=head, before=before):
+                    fake = Fake(self, lambda *_: f"{before}HTTP/1.1 {head}\r\n\r\n".encode())
+                    fetched = fake.client(retry=0.2).sandbox("main").fetch(8000, method=method)
+                    self.assertEqual((fetched.status, fetched.body, len(fake.requests)), (int(head[:3]), b"", 1))
+
     def test_events_that_do_not_join(self) -> None:
         for line in (b'{"type":"stdout","offset":3,"next":4,"text":"x"}', b"[]", b"{}", b'{"type":"x","offset":2,"next":1}'):
             fake = Fake(self, lambda method, *_: answer(200, json.dumps(STATUS).encode() if len(fake.requests) == 1 else line + b"\n"))

@@ -57,7 +57,7 @@ class TestFuzz(unittest.TestCase):
         for seed in range(10_000):
             chance = random.Random(seed)
             with self.subTest(seed=seed):
-                a = Answer(Pieces(changed(chance.choice(ANSWERS), chance), chance), 1)
+                a = Answer(Pieces(changed(chance.choice(ANSWERS), chance), chance), 1, "GET")
                 try:
                     now(a.begin())
                     now(a.read())

@@ -349,14 +349,31 @@ function describe(e: unknown): string {
   return cause ? `${e.message}: ${cause}` : e.message;
 }
 
-// Node's fetch has the code of the system's error, or its own, in the cause.
+interface SystemError {
+  code?: unknown;
+  syscall?: unknown;
+  /** Of an AggregateError: a host has several addresses, and none can be reached. */
+  errors?: unknown;
+}
+
+// Node's fetch has the system's error, or its own, as the cause.
+function systemError(e: unknown): SystemError {
+  const error = e as (SystemError & { cause?: SystemError | null }) | null | undefined;
+  return (error?.cause?.code === undefined ? error : error.cause) ?? {};
+}
+
 function codeOf(e: unknown): string {
-  const error = e as { code?: unknown; cause?: { code?: unknown } | null } | null;
-  const code = error?.cause?.code ?? error?.code;
+  const { code } = systemError(e);
   return typeof code === "string" ? code : "";
 }
 
-const NO_CONNECTION = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$|CERT|TLS|SSL|UNABLE_TO/;
+// Node sends nothing before it has verified the certificate. Other errors of TLS, and those
+// of a network that is gone, also end connections on which a request was sent.
+const BEFORE_SENDING = /^(UND_ERR_CONNECT_TIMEOUT|CERT_\w+|UNABLE_TO_\w+|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|ERR_TLS_CERT_ALTNAME_INVALID)$/;
+
+function isOfConnecting(e: SystemError | null | undefined): boolean {
+  return e?.syscall === "connect" || e?.syscall === "getaddrinfo";
+}
 
 // What Deno says of a connection: "client error (Connect)", or of one that it had (SendRequest).
 function denoError(e: unknown): string {
@@ -365,9 +382,13 @@ function denoError(e: unknown): string {
 
 // Whether it is certain that the gateway got nothing. Browsers do not tell.
 function wasNotSent(e: unknown): boolean {
-  return NO_CONNECTION.test(codeOf(e)) || denoError(e) === "Connect";
+  const error = systemError(e);
+  const connecting = Array.isArray(error.errors) ? error.errors.length > 0 && error.errors.every(isOfConnecting) : isOfConnecting(error);
+  return connecting || BEFORE_SENDING.test(codeOf(e)) || denoError(e) === "Connect";
 }
 
+// Whether there was a connection. Errors of TLS do not tell: what is there may be no gateway.
 function wasCut(e: unknown): boolean {
-  return (codeOf(e) !== "" || denoError(e) !== "") && !wasNotSent(e);
+  const code = codeOf(e);
+  return (code !== "" || denoError(e) !== "") && !/CERT|TLS|SSL/.test(code) && !wasNotSent(e);
 }

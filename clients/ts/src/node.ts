@@ -47,12 +47,22 @@ export function nodeFetch(options: NodeOptions): typeof fetch {
       sent.on("error", reject);
       sent.on("response", (message: IncomingMessage) => {
         const status = message.statusCode ?? 0;
-        const body = status === 204 || status === 304 ? null : (Readable.toWeb(message) as ReadableStream<Uint8Array>);
+        const empty = status === 204 || status === 205 || status === 304; // a Response of these takes no body
+        const body = empty ? null : (Readable.toWeb(message) as ReadableStream<Uint8Array>);
         const headers = new Headers();
         for (let i = 0; i + 1 < message.rawHeaders.length; i += 2) {
           headers.append(message.rawHeaders[i] ?? "", message.rawHeaders[i + 1] ?? "");
         }
-        resolve(new Response(body, { status, headers }));
+        try {
+          resolve(new Response(body, { status, headers }));
+        } catch (e) {
+          reject(e); // a status that it does not take
+          sent.destroy();
+          return;
+        }
+        if (empty) {
+          message.resume();
+        }
       });
       if (!pinned) {
         send();

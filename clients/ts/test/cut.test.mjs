@@ -6,6 +6,7 @@ import { createServer } from "node:net";
 import { test } from "node:test";
 
 import * as api from "@corral-exec/client";
+import { nodeFetch } from "@corral-exec/client/node";
 
 const OUTPUT = Buffer.concat([Buffer.from("\ufeffaé€😀\n"), Buffer.from([0xff, 0xfe]), Buffer.from("end\n")]);
 const STATUS = { sessionId: "s", status: "running", startedAt: "2026-01-01T00:00:00.5Z" };
@@ -67,7 +68,7 @@ async function serve(t, reply) {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   t.after(() => server.close());
-  const client = (retry = 5) => new api.Corral({ url: `http://127.0.0.1:${server.address().port}`, key: "k", retry });
+  const client = (retry = 5, options = {}) => new api.Corral({ url: `http://127.0.0.1:${server.address().port}`, key: "k", retry, ...options });
   return { requests, client, connections: () => connections };
 }
 
@@ -131,6 +132,71 @@ test("what may be done twice is lost", async (t) => {
   }
 });
 
+const failure = (code, syscall) => Object.assign(new Error(`${syscall} ${code}`), { code, syscall });
+const failures = (...errors) => Object.assign(new AggregateError(errors), { code: errors[0].code });
+
+test("errors that also come after the gateway got the call", async (t) => {
+  const fake = await serve(t, () => answer(200, JSON.stringify(STATUS)));
+  let error;
+  const corral = fake.client(5, {
+    fetch: async (url, init) => {
+      const response = await fetch(url, init);
+      if (init.method === "GET") {
+        return response;
+      }
+      await response.arrayBuffer();
+      throw error;
+    },
+  });
+  const session = await corral.session("s");
+  const calls = [() => session.signal("INT"), () => session.write("x"), () => corral.answer("a", "deny"), () => corral.tool("exec", { command: "x" })];
+  const causes = [
+    ...["ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "ECONNRESET"].map((code) => failure(code, "read")),
+    ...["ETIMEDOUT", "ERR_SSL_WRONG_VERSION_NUMBER", "ERR_SSL_SSLV3_ALERT_BAD_RECORD_MAC", "ERR_TLS_SESSION_ATTACK", "NOT_A_CERT_CODE"].map((code) => failure(code)),
+    failures(failure("ETIMEDOUT", "connect"), failure("ETIMEDOUT", "read")),
+  ];
+  for (const cause of causes) {
+    for (error of [new TypeError("fetch failed", { cause }), cause]) {
+      for (const call of calls) {
+        const before = fake.requests.length;
+        await assert.rejects(call, api.LostError, String(cause));
+        assert.equal(fake.requests.length, before + 1, String(cause));
+      }
+    }
+  }
+});
+
+test("errors that come before a call is sent", async (t) => {
+  const fake = await serve(t, () => answer(200, JSON.stringify(STATUS)));
+  const errors = [];
+  const corral = fake.client(5, {
+    fetch: async (url, init) => {
+      const error = errors.pop();
+      if (error !== undefined) {
+        throw error;
+      }
+      return fetch(url, init);
+    },
+  });
+  await corral.session("s");
+  const causes = [
+    ...["ECONNREFUSED", "ETIMEDOUT", "EHOSTUNREACH", "ENOENT"].map((code) => failure(code, "connect")),
+    failure("EAI_AGAIN", "getaddrinfo"),
+    failures(failure("ECONNREFUSED", "connect"), failure("ENETUNREACH", "connect")),
+    ...["UND_ERR_CONNECT_TIMEOUT", "CERT_HAS_EXPIRED", "UNABLE_TO_VERIFY_LEAF_SIGNATURE", "DEPTH_ZERO_SELF_SIGNED_CERT", "ERR_TLS_CERT_ALTNAME_INVALID"].map((code) => failure(code)),
+  ];
+  for (const cause of causes) {
+    for (const error of [new TypeError("fetch failed", { cause }), cause]) {
+      const before = fake.requests.length;
+      errors.push(error);
+      await corral.tool("exec", { command: "x" });
+      assert.equal(fake.requests.length, before + 1, String(cause));
+    }
+    errors.push(cause);
+    await assert.rejects(fake.client(5, { fetch: () => Promise.reject(errors.pop()) }).tool("exec", {}), api.UnavailableError);
+  }
+});
+
 test("input goes on where the gateway stopped", async (t) => {
   const fake = await serve(t, ({ method, body }) => {
     if (method === "GET") {
@@ -171,6 +237,21 @@ test("foreign answers", async (t) => {
   }
   const fake = await serve(t, () => answer(200, "<html>"));
   await assert.rejects(fake.client().sessions(), api.InvalidError);
+});
+
+test("answers without a body", async (t) => {
+  for (const [method, head] of [["HEAD", "200 X\r\nContent-Length: 5"], ["HEAD", "404 X\r\nTransfer-Encoding: chunked"], ["GET", "204 X"], ["GET", "205 X\r\nContent-Length: 0"], ["GET", "304 X\r\nContent-Length: 5"]]) {
+    const fake = await serve(t, () => `HTTP/1.1 ${head}\r\n\r\n`);
+    for (const options of [{}, { fetch: nodeFetch({}) }]) {
+      const response = await fake.client(5, options).sandbox("main").fetch(8000, "/", { method });
+      assert.deepEqual([response.status, await response.text()], [Number(head.slice(0, 3)), ""], `${method} ${head}`);
+    }
+  }
+});
+
+test("a status that no Response can have", async (t) => {
+  const fake = await serve(t, () => answer(999, "x"));
+  await assert.rejects(fake.client(5, { fetch: nodeFetch({}) }).sandbox("main").fetch(8000), api.UnavailableError);
 });
 
 test("events that make no sense", async (t) => {
