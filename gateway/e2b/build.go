@@ -224,7 +224,7 @@ func (s *Server) doStep(ctx context.Context, b *build, box *Box, f files.FS, st 
 		if err != nil {
 			return err
 		}
-		from, err := os.Open(s.cfg.Store.uploads.file(b.agent, st.Files))
+		from, err := os.Open(s.cfg.Store.uploads.File(b.agent, st.Files))
 		if errors.Is(err, os.ErrNotExist) {
 			return corral.Errorf(corral.ErrNotFound, "send them again", "the files of COPY %s are not there", st.arg(0))
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/e2b/archives"
 	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
 )
@@ -80,8 +81,8 @@ func idOf(letter string) string { return letter + corral.NewID()[:19] }
 type Store struct {
 	dir     string
 	snaps   *snapshots
-	layers  *snapshots // of builds: snapshots after a step, named by all that led to it
-	uploads *uploads   // of builds
+	layers  *snapshots      // of builds: snapshots after a step, named by all that led to it
+	uploads *archives.Store // of builds
 
 	mu      sync.Mutex
 	boxes   map[string]Box
@@ -99,7 +100,7 @@ func OpenStore(dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the snapshots of E2B's clients: %w", err)
 	}
-	if s.uploads, err = openUploads(filepath.Join(dir, "uploads")); err != nil {
+	if s.uploads, err = archives.Open(filepath.Join(dir, "uploads")); err != nil {
 		return nil, fmt.Errorf("cannot read what E2B's clients sent for templates: %w", err)
 	}
 	if s.volumes, err = readVolumes(filepath.Join(dir, volumesDir)); err != nil {

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -138,34 +137,5 @@ func TestUploadLink(t *testing.T) {
 		if _, _, err := s.uploader(r); !errors.Is(err, api.ErrUnauthorized) {
 			t.Errorf("%s: %v", r.URL, err)
 		}
-	}
-}
-
-// New archives take the place of the oldest, and what was not sent as a whole is gone.
-func TestUploads(t *testing.T) {
-	u, err := openUploads(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, hash := range []string{"1", "2", "3"} {
-		if err := u.put("a", hash, strings.NewReader("content")); err != nil || !u.has("a", hash) || u.has("b", hash) {
-			t.Errorf("%s: %v", hash, err)
-		}
-		at := time.Now().Add(time.Duration(i-10) * time.Minute)
-		if err := os.Chtimes(u.file("a", hash), at, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := u.room(maxUploads - 7); err != nil || u.has("a", "1") || u.has("a", "2") || !u.has("a", "3") {
-		t.Errorf("the newest is to stay: %v", err)
-	}
-	if err := os.WriteFile(filepath.Join(u.dir, "x.part"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openUploads(u.dir); err != nil {
-		t.Fatal(err)
-	}
-	if left, _ := filepath.Glob(filepath.Join(u.dir, "*.part")); len(left) > 0 {
-		t.Errorf("%v are left", left)
 	}
 }

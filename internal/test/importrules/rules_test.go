@@ -34,7 +34,7 @@ var layers = []layer{
 	// Other machines, and other gateways.
 	{"fleet", []string{"tools", "contract", "ground", "decision"}, []string{"internal/fleet/...", "nodeexec"}},
 	// What agents and platforms call.
-	{"service", []string{"tools", "contract", "ground", "decision"}, []string{"client", "console", "gateway", "gateway/access", "gateway/e2b", "gateway/e2b/envdpb", "gateway/listen", "gateway/ports", "session", "tool/..."}},
+	{"service", []string{"tools", "contract", "ground", "decision"}, []string{"client", "console", "gateway", "gateway/access", "gateway/e2b", "gateway/e2b/archives", "gateway/e2b/envdpb", "gateway/listen", "gateway/ports", "session", "tool/..."}},
 	// It puts all of it together.
 	{"composition", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"daemon", "internal/daemon", "internal/doctor", "internal/inspect", "internal/reach"}},
 	// Programs, and what is theirs alone.
