@@ -60,15 +60,18 @@ func (e *Executor) openBox(id string) (*box, error) {
 	if b.Driver == DriverExec {
 		return b, nil
 	}
-	b.warden, err = wardenexec.New(wardenexec.Options{
-		Records: e.records, Connect: b.connect, Untrusted: true,
-		Prepare: e.prepare, Info: sandboxInfo, OutputRate: e.outputRate, Log: e.log,
-	})
-	if err != nil {
+	if b.warden, err = e.wardenOf(b); err != nil {
 		closeLock(lock)
 		return nil, err
 	}
 	return b, nil
+}
+
+func (e *Executor) wardenOf(b *box) (*wardenexec.Executor, error) {
+	return wardenexec.New(wardenexec.Options{
+		Records: e.records, Connect: b.connect, Wake: e.wake, Untrusted: true,
+		Prepare: e.prepare, Info: sandboxInfo, OutputRate: e.outputRate, Log: e.log,
+	})
 }
 
 // close lets go of a box. Its commands go on.

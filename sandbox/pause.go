@@ -116,7 +116,8 @@ func isPaused(stateDir, name string) bool {
 	return err == nil
 }
 
-// wake resumes the sandbox for a command, if it is paused.
+// wake resumes the sandbox for a command, or for what one of its processes is told, if it is
+// paused.
 func (e *Executor) wake(ctx context.Context) error {
 	if !isPaused(e.stateDir, e.name) {
 		return nil

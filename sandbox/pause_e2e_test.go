@@ -112,6 +112,16 @@ func testPause(t *testing.T, eng engine.Engine) {
 	progress(p, false)
 	ok(sandbox.Resume(t.Context(), eng, state, "box"))
 
+	// So does what one of its processes is told.
+	told := begin(t, e, "told", "trap 'exit 5' TERM; while :; do sleep 0.05; done")
+	time.Sleep(300 * time.Millisecond) // until it has its trap
+	ok(sandbox.Pause(t.Context(), eng, state, "box"))
+	ok(told.Signal(t.Context(), corral.SIGTERM))
+	if exit, err := told.Wait(t.Context()); err != nil || exit.Code != 5 {
+		t.Errorf("a process that was told to end while it was paused: %+v, %v", exit, err)
+	}
+	progress(p, true)
+
 	// A command resumes it, in another life.
 	ok(sandbox.Pause(t.Context(), eng, state, "box"))
 	ok(e.Close())

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/warden/wire"
 	"github.com/corral-exec/corral/sandbox/engine"
 )
@@ -329,9 +328,7 @@ func (e *Executor) claim(ctx context.Context, set *setup, rec *sandboxRecord) (*
 	err := writeJSON(boxPath(e.stateDir, b.ID), b.boxRecord, false)
 	reached(stepClaimed)
 	if err == nil {
-		b.warden, err = wardenexec.New(wardenexec.Options{
-			Records: e.records, Connect: b.connect, Untrusted: true, Prepare: e.prepare, Info: sandboxInfo, OutputRate: e.outputRate, Log: e.log,
-		})
+		b.warden, err = e.wardenOf(b)
 	}
 	if err == nil {
 		err = b.meet(ctx)

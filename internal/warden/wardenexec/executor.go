@@ -30,6 +30,9 @@ type Options struct {
 	// one if there is none. ErrGone: there is none, and what the last one
 	// knew is lost.
 	Connect func(ctx context.Context, start bool) (wire.Conn, error)
+	// Wake has the place go on if it is frozen, before something is asked of a process in
+	// it. Nil: it is never frozen.
+	Wake func(ctx context.Context) error
 	// EndedIdle reports whether a warden that is gone ended with nothing to
 	// keep; wardens are told apart by what they say in Hello. Nil: none does.
 	EndedIdle func(warden uint64) bool

@@ -2,7 +2,9 @@ package wardenexec
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -50,6 +52,18 @@ type messages struct {
 
 // maxInput is more than any process is given: with it no offset of input overflows.
 const maxInput = 1 << 62
+
+// readTag reads what the warden keeps of a process, and checks the rest of what it says of it.
+func (p *process) readTag(m *wire.Message, t *tag) error {
+	err := json.Unmarshal(m.Tag, t)
+	if err == nil && m.Offset > maxInput {
+		err = fmt.Errorf("it says that the process was given %d bytes of input", m.Offset)
+	}
+	if err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %w", p.id, err)
+	}
+	return nil
+}
 
 // ackEvery is how much output is acknowledged at once, in bytes.
 const ackEvery = wire.Window / 2

@@ -45,6 +45,9 @@ func (p *process) Write(ctx context.Context, b []byte) (int, error) {
 	if c == nil || !p.running() {
 		return 0, p.ended()
 	}
+	if err := p.wake(ctx); err != nil {
+		return 0, err
+	}
 	n, err := c.write(ctx, b)
 	if err != nil && !p.running() {
 		err = p.ended()
@@ -62,7 +65,18 @@ func (p *process) CloseStdin(ctx context.Context) error {
 	if c == nil || !p.running() {
 		return nil
 	}
+	if err := p.wake(ctx); err != nil {
+		return err
+	}
 	return c.closeStdin(ctx)
+}
+
+// wake has the process hear what it is told next.
+func (p *process) wake(ctx context.Context) error {
+	if p.e.opts.Wake == nil {
+		return nil
+	}
+	return p.e.opts.Wake(ctx)
 }
 
 // Signal implements corral.Process.
@@ -103,6 +117,9 @@ func (p *process) Resize(ctx context.Context, s corral.Size) error {
 
 // call makes a request about this process.
 func (p *process) call(ctx context.Context, m *wire.Message) error {
+	if err := p.wake(ctx); err != nil {
+		return err
+	}
 	c, err := p.e.connection(ctx, false)
 	if err != nil {
 		if errors.Is(err, ErrGone) {

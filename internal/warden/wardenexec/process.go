@@ -332,8 +332,8 @@ func (p *process) adoptFrom(ctx context.Context, c *client) (err error) {
 	}
 	var t tag
 	if item := c.items[p.id]; item != nil {
-		if err := json.Unmarshal(item.Tag, &t); err != nil {
-			return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %w", p.id, err)
+		if err := p.readTag(item, &t); err != nil {
+			return err
 		}
 	}
 	log, err := outlog.Open(p.e.records.root, p.id, t.Limit)
@@ -362,13 +362,9 @@ func (p *process) adoptFrom(ctx context.Context, c *client) (err error) {
 	if err := a.errNotPassed(); err != nil {
 		return corral.Errorf(err, "", "cannot attach to process %s: %w", p.id, err)
 	}
-	err = json.Unmarshal(a.m.Tag, &t)
-	if err == nil && a.m.Offset > maxInput {
-		err = fmt.Errorf("it says that the process was given %d bytes of input", a.m.Offset)
-	}
-	if err != nil {
+	if err := p.readTag(a.m, &t); err != nil {
 		closeFDs(a.fds)
-		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %w", p.id, err)
+		return err
 	}
 	p.client = c
 	p.tag = t
