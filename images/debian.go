@@ -27,7 +27,7 @@ type debianContent struct {
 var (
 	always = strings.Fields(`ca-certificates passwd procps tzdata`)
 	daily  = strings.Fields(`
-		bash coreutils curl diffutils file findutils git gzip jq less patch
+		bash coreutils curl diffutils file findutils git gzip iproute2 jq less patch
 		python3 ripgrep sed sudo tar unzip xz-utils`)
 	compilers = strings.Fields(`
 		build-essential cmake golang-go nodejs npm pkg-config python3-dev

@@ -88,11 +88,11 @@ func TestStore(t *testing.T) {
 	if err := s.add(Box{ID: newID(), Agent: "a"}, 1); !errors.Is(err, api.ErrTooMany) {
 		t.Errorf("one too many: %v", err)
 	}
-	if got, ok := s.Of("a", b.Session()); !ok || got.ID != b.ID {
+	if got, err := s.Of("a", b.Session()); err != nil || got.ID != b.ID {
 		t.Errorf("%+v", got)
 	}
 	for _, no := range [][2]string{{"b", b.Session()}, {"a", b.ID}, {"a", "e2b:other"}, {"a", ""}} {
-		if got, ok := s.Of(no[0], no[1]); ok {
+		if got, _ := s.Of(no[0], no[1]); got.ID != "" {
 			t.Errorf("%v: %+v", no, got)
 		}
 	}

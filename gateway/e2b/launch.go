@@ -35,14 +35,23 @@ func (s *Server) launch(ctx context.Context, b Box) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
 	c.Context = ctx
+	var said []byte // by the last one that wrote
 	for {
 		failed := started.failure(ctx) // looked at first: it may become ready and then end
-		exit, err := s.shell(c, b.Preset.Ready, nil)
+		var now []byte
+		exit, err := s.shell(c, b.Preset.Ready, func(out corral.Chunk) {
+			now = append(now, out.Data[:min(len(out.Data), maxWritten-len(now))]...)
+			said = now
+		})
 		switch {
 		case err == nil && exit.Code == 0:
 			return nil
 		case ctx.Err() != nil:
-			return started.notReady(b.Template, fmt.Sprintf("was not ready after %v", readyLimit))
+			how := fmt.Sprintf("was not ready after %v", readyLimit)
+			if len(said) > 0 {
+				how += fmt.Sprintf("; the command that asks whether it is wrote %q", said)
+			}
+			return started.notReady(b.Template, how)
 		case err != nil:
 			return err
 		case failed != nil:

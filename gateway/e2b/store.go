@@ -162,14 +162,18 @@ func (s *Store) Get(id string) (Box, bool) {
 	return b, ok
 }
 
-// Of returns the sandbox that a conversation of an agent is with.
-func (s *Store) Of(agent, session string) (Box, bool) {
+// Of returns the sandbox that a conversation of an agent is with. With none its ID is empty;
+// the error is ErrNotFound if that sandbox is gone, or another agent's.
+func (s *Store) Of(agent, session string) (Box, error) {
 	id, ok := strings.CutPrefix(session, sessionPrefix)
 	if !ok {
-		return Box{}, false
+		return Box{}, nil
 	}
 	b, ok := s.Get(id)
-	return b, ok && b.Agent == agent
+	if !ok || b.Agent != agent {
+		return Box{}, corral.Errorf(corral.ErrNotFound, "corral sandbox ls says which there are", "agent %s has no sandbox %.40q for clients of E2B", agent, id)
+	}
+	return b, nil
 }
 
 // List returns all sandboxes, the newest first.

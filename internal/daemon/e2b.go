@@ -32,9 +32,9 @@ func OfE2B(dir, name string) bool {
 }
 
 // e2bBox is the sandbox of a client of E2B that a conversation of an agent is with.
-func (h *hosts) e2bBox(agent, session string) (e2b.Box, bool) {
+func (h *hosts) e2bBox(agent, session string) (e2b.Box, error) {
 	if h.e2b == nil {
-		return e2b.Box{}, false
+		return e2b.Box{}, nil
 	}
 	return h.e2b.Of(agent, session)
 }

@@ -78,11 +78,8 @@ func TestE2BSandbox(t *testing.T) {
 	if o := opened[box.ID]; o.Workspace.Home != e2b.Home || o.Image != "special" || o.Resources.Memory != 1<<30 || o.Workspace.Dir != "" || o.Workspace.Access != "" || o.Lifetime != 0 || o.Owner != "mine" {
 		t.Errorf("%+v", o)
 	}
-	if err := start("other", corral.Command{}); err != nil {
-		t.Fatal(err)
-	}
-	if o := opened["other"]; o.Workspace.Home != "" || len(opened) != 2 {
-		t.Errorf("another agent gets there: %+v", opened)
+	if err := start("other", corral.Command{}); !errors.Is(err, corral.ErrNotFound) || len(opened) != 1 {
+		t.Errorf("another agent gets there, or elsewhere: %v, %+v", err, opened)
 	}
 	if o := h.pruning(box.ID, "mine"); o != (sandbox.PruneOptions{}) {
 		t.Errorf("it is pruned: %+v", o)

@@ -223,11 +223,14 @@ func (a *agentHosts) route(ctx context.Context, cmd corral.Command) (*corral.Rou
 	if err != nil {
 		return router, route, err
 	}
-	box, e2b := a.hosts.e2bBox(a.name, config.CallerFrom(ctx).Session)
+	box, err := a.hosts.e2bBox(a.name, config.CallerFrom(ctx).Session)
+	if err != nil {
+		return router, route, err
+	}
 	if box.Paused {
 		return router, route, corral.Errorf(corral.ErrUnavailable, "corral sandbox resume "+box.ID, "the sandbox %s is paused", box.ID)
 	}
-	f := fence{required: e2b || a.hosts.opt.SettingsOf(c).Mode == ModeRequired, elevated: a.hosts.elevated}
+	f := fence{required: box.ID != "" || a.hosts.opt.SettingsOf(c).Mode == ModeRequired, elevated: a.hosts.elevated}
 	if route.Reason == corral.RouteElevated && !f.elevated && ctx.Value(letThroughKey{}) == nil {
 		if err := c.Tools.Elevated.Check(config.CallerFrom(ctx).Sender); err != nil {
 			return router, route, err

@@ -72,7 +72,7 @@ func SandboxName(scope config.Scope, agent, session string) string {
 func (a *agentHosts) box(ctx context.Context) *lazySandbox {
 	scope := a.hosts.policies.agent(a.name).Sandbox.Scope.Value
 	caller := config.CallerFrom(ctx)
-	if b, ok := a.hosts.e2bBox(a.name, caller.Session); ok {
+	if b, err := a.hosts.e2bBox(a.name, caller.Session); err == nil && b.ID != "" {
 		return a.hosts.box(b.ID, a.name, ScopeKey(config.ScopeSession, a.name, caller.Session))
 	}
 	owner := a.name
