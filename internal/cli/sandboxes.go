@@ -43,7 +43,7 @@ func (a *app) sandboxList() *cobra.Command {
 					return a.printJSON(rows, nil)
 				}
 				if a.quiet {
-					return a.printNames(rows)
+					return a.printLines(namesOf(rows), nil)
 				}
 				if len(rows) == 0 {
 					_, err := fmt.Fprintln(a.stderr, "There is no sandbox. corral exec --host sandbox makes one.")
@@ -70,19 +70,13 @@ func (a *app) sandboxList() *cobra.Command {
 	return withJSON(cmd)
 }
 
-// printNames prints each sandbox once: the list has a row for each of its containers.
-func (a *app) printNames(rows []daemon.SandboxRow) error {
-	var names []string
+// namesOf has each sandbox once: there is a row for each of its containers.
+func namesOf(rows []daemon.SandboxRow) (names []string) {
 	for _, r := range rows {
 		names = append(names, r.Name)
 	}
 	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		if err := a.printLine(name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slices.Compact(names)
 }
 
 func (a *app) sandboxRemove() *cobra.Command {
@@ -98,11 +92,7 @@ A directory given with --workspace is left alone.`,
 			}
 			return a.withSandboxes(cmd.Context(), func(ctx context.Context, eng daemon.Engine, dir string, rows []daemon.SandboxRow) error {
 				if all {
-					for _, r := range rows {
-						names = append(names, r.Name)
-					}
-					slices.Sort(names) // one may have several containers
-					names = slices.Compact(names)
+					names = namesOf(rows)
 				}
 				return a.printRemoved(each(names, func(name string) (string, error) { return name, a.removeSandbox(ctx, eng, dir, rows, name) }))
 			})
@@ -114,11 +104,7 @@ A directory given with --workspace is left alone.`,
 
 func (a *app) removeSandbox(ctx context.Context, eng daemon.Engine, dir string, rows []daemon.SandboxRow, name string) error {
 	if !slices.ContainsFunc(rows, func(r daemon.SandboxRow) bool { return r.Name == name }) {
-		var names []string
-		for _, r := range rows {
-			names = append(names, r.Name)
-		}
-		return corral.Errorf(corral.ErrNotFound, sandbox.WhichHint(name, names), "there is no sandbox %q of the state directory %s", name, dir)
+		return corral.Errorf(corral.ErrNotFound, sandbox.WhichHint(name, namesOf(rows)), "there is no sandbox %q of the state directory %s", name, dir)
 	}
 	if daemon.OfE2B(dir, name) { // a running gateway keeps a record of it as well
 		return a.keptSandboxes(ctx, false, func(ctx context.Context, k gateway.Sandboxes, _ bool) error { return k.Remove(ctx, name) })
