@@ -52,16 +52,7 @@ func (a *app) sandboxList() *cobra.Command {
 				w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 				fmt.Fprintln(w, "NAME\tSTATE\tIMAGE\tDRIVER\tUSER\tCONTAINER")
 				for _, r := range rows {
-					state := "ended"
-					switch {
-					case r.Paused:
-						state = "paused"
-					case r.Running:
-						state = "running"
-					case r.Container == "":
-						state = "no container"
-					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, state, r.Image, r.Driver, r.User, r.Container)
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.State(), r.Image, r.Driver, r.User, r.Container)
 				}
 				return w.Flush()
 			})
