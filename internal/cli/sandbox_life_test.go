@@ -51,6 +51,10 @@ func TestSandboxShow(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, `"running":["corral-main-a","corral-main-b"]`) || !strings.Contains(stdout, `"key":"agent:main"`) {
 		t.Errorf("%d, %s", code, stdout)
 	}
+	// It is of this machine, wherever commands go.
+	if code, _, stderr := m.run(t, []string{"CORRAL_URL=http://gw.example"}, "sandbox", "ls"); code != 0 || !strings.HasPrefix(stderr, "warning: Commands go to http://gw.example; this looks at the sandboxes of this machine alone.\n") {
+		t.Errorf("%d, %s", code, stderr)
+	}
 	// Paused, and of a client of E2B.
 	for _, name := range []string{"sandboxes/main/paused", "e2b/main.json"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(state, name)), 0o700); err != nil {

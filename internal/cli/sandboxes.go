@@ -125,14 +125,17 @@ sandbox is made.`,
 
 func (a *app) withSandboxes(ctx context.Context, do func(context.Context, daemon.Engine, string, []daemon.SandboxRow) error) error {
 	return a.withEngine(ctx, func(ctx context.Context, eng daemon.Engine) error {
-		dir, err := a.stateDir()
+		p, err := a.place()
 		if err != nil {
 			return err
 		}
-		rows, err := eng.Sandboxes(ctx, dir)
+		if url := p.Elsewhere(); url != "" {
+			a.warn("Commands go to " + visible(url) + "; this looks at the sandboxes of this machine alone.")
+		}
+		rows, err := eng.Sandboxes(ctx, p.StateDir)
 		if err != nil {
 			return err
 		}
-		return do(ctx, eng, dir, rows)
+		return do(ctx, eng, p.StateDir, rows)
 	})
 }

@@ -160,6 +160,16 @@ func Before(getenv func(string) string, name string) (list []string) {
 	return list
 }
 
+// Elsewhere is the address of the gateway that commands go to, if it is not looked for in
+// the state directory.
+func (p Place) Elsewhere() string {
+	if url := p.Getenv(EnvURL); url != "" {
+		return url
+	}
+	c, _, _ := p.context() // commands say what is wrong with it
+	return c.URL
+}
+
 // Options returns the options of a client for it.
 func (c Context) Options() client.Options {
 	return client.Options{URL: c.URL, Token: c.Key, Fingerprint: c.Fingerprint, Agent: c.Agent}
