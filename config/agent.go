@@ -184,10 +184,10 @@ type Approvals struct {
 
 // Nodes are where a gateway listens for nodes, and which it connects to itself.
 type Nodes struct {
-	Listen    policy.Setting[string]   `json:"listen" pattern:"^[^\\s]*:[0-9]{1,5}$" like:"0.0.0.0:7422" by:"gateway" doc:"Address and port to listen on for nodes, over TLS. Without this and websocket there are none."`
-	WebSocket policy.Setting[string]   `json:"websocket" pattern:"^[^\\s]*:[0-9]{1,5}$" like:"0.0.0.0:443" by:"gateway" doc:"Address and port to listen on for nodes that connect by WebSocket, over TLS."`
-	Advertise policy.Setting[string]   `json:"advertise" pattern:"^[^\\s,/]+:[0-9]{1,5}(,[^\\s,/]+:[0-9]{1,5})*$" like:"gw.example.com:7422" by:"gateway" doc:"Where nodes connect to, as HOST:PORT; several are separated by commas. Without any: by the names and addresses of this machine."`
-	SSH       policy.Setting[[]string] `json:"ssh" item:"^([A-Za-z0-9_][A-Za-z0-9_.+%-]*@)?([A-Za-z0-9_][A-Za-z0-9_.+%-]*|\\[[A-Za-z0-9:.%]+\\])(:[0-9]{1,5})?$" like:"ci@build1:2222" by:"gateway" doc:"Hosts that commands may go to by SSH, as HOST, USER@HOST or USER@HOST:PORT: the node ssh:HOST. Each is meant to the letter. Without a list: none."`
+	Listen    policy.Setting[string]   `json:"listen" pattern:"^[^\\s]*:PORT$" like:"0.0.0.0:7422" by:"gateway" doc:"Address and port to listen on for nodes, over TLS. Without this and websocket there are none."`
+	WebSocket policy.Setting[string]   `json:"websocket" pattern:"^[^\\s]*:PORT$" like:"0.0.0.0:443" by:"gateway" doc:"Address and port to listen on for nodes that connect by WebSocket, over TLS."`
+	Advertise policy.Setting[string]   `json:"advertise" pattern:"^[^\\s,/]+:PORT(,[^\\s,/]+:PORT)*$" like:"gw.example.com:7422" by:"gateway" doc:"Where nodes connect to, as HOST:PORT; several are separated by commas. Without any: by the names and addresses of this machine."`
+	SSH       policy.Setting[[]string] `json:"ssh" item:"^([A-Za-z0-9_][A-Za-z0-9_.+%-]*@)?([A-Za-z0-9_][A-Za-z0-9_.+%-]*|\\[[A-Za-z0-9:.%]+\\])(:PORT)?$" like:"ci@build1:2222" by:"gateway" doc:"Hosts that commands may go to by SSH, as HOST, USER@HOST or USER@HOST:PORT: the node ssh:HOST. Each is meant to the letter. Without a list: none."`
 }
 
 // NATS is a message server that is there.
@@ -200,9 +200,9 @@ type NATS struct {
 
 // Gateway is where a gateway listens.
 type Gateway struct {
-	Listen  policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:[0-9]{1,5}$" like:"127.0.0.1:7777" by:"gateway" doc:"Address and port to listen on beside the socket, unless --listen says another; beyond the loopback interface only with tls and at least one key (corral keys create). Without one: none. Read when the gateway starts, as all below."`
+	Listen  policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:PORT$" like:"127.0.0.1:7777" by:"gateway" doc:"Address and port to listen on beside the socket, unless --listen says another; beyond the loopback interface only with tls and at least one key (corral keys create). Without one: none. Read when the gateway starts, as all below."`
 	TLS     TLS                      `json:"tls" doc:"The certificate of the gateway, for what it listens on over TCP. Without one there is no TLS."`
-	Domain  policy.Setting[string]   `json:"domain" pattern:"^(https?://)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?$" like:"sandboxes.example.com" by:"gateway" doc:"Domain below which ports of sandboxes have host names, PORT-SANDBOX.DOMAIN, which have to lead here; best a domain of its own, since pages of sandboxes are served below it. With http:// before it where there is no TLS, and a port where browsers need one: http://localhost:7777. Without one: ports have no host names."`
+	Domain  policy.Setting[string]   `json:"domain" pattern:"^(https?://)?[A-Za-z0-9][A-Za-z0-9.-]*(:PORT)?$" like:"sandboxes.example.com" by:"gateway" doc:"Domain below which ports of sandboxes have host names, PORT-SANDBOX.DOMAIN, which have to lead here; best a domain of its own, since pages of sandboxes are served below it. With http:// before it where there is no TLS, and a port where browsers need one: http://localhost:7777. Without one: ports have no host names."`
 	Socket  policy.Setting[string]   `json:"socket" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/run/corral/gateway.sock" by:"gateway" doc:"A socket to listen on beside gateway.sock in the state directory, absolute or beginning with ~/; only this user can open it."`
 	Hosts   policy.Setting[[]string] `json:"hosts" item:"^[^\\s/:]+$" like:"corral.example" by:"gateway" doc:"Names under which requests over TCP may address the gateway, beside the loopback ones."`
 	E2B     E2B                      `json:"e2b" doc:"What clients of E2B (its SDKs and its command line) are served: see docs/how-to/e2b.md."`
@@ -224,7 +224,7 @@ const DefaultE2BSandboxes = 100
 
 // E2B is what clients of E2B are served.
 type E2B struct {
-	Listen    policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:[0-9]{1,5}$" like:"127.0.0.1:3000" by:"gateway" doc:"Address and port to listen on for clients of E2B, with the TLS of the gateway; beyond the loopback interface only with tls and at least one key. Without one: none. Read when the gateway starts."`
+	Listen    policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:PORT$" like:"127.0.0.1:3000" by:"gateway" doc:"Address and port to listen on for clients of E2B, with the TLS of the gateway; beyond the loopback interface only with tls and at least one key. Without one: none. Read when the gateway starts."`
 	Agent     policy.Setting[string]   `json:"agent" pattern:"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$" default:"e2b" like:"e2b" by:"gateway" doc:"The agent whose the sandboxes are that a key makes which is for several agents. Its settings of sandbox are theirs."`
 	Templates policy.Setting[[]string] `json:"templates" item:"^[A-Za-z0-9][A-Za-z0-9_./:-]*=[^\\s]+$" like:"code=registry.example/code:1" form:"NAME=IMAGE" by:"gateway" doc:"Templates, as NAME=IMAGE. base is there in any case: without an image of its own it has that of the agent (sandbox.image). Clients can build templates from these, and from no other image: NAME may be what they call the image, such as python:3.12."`
 	Pool      policy.Setting[int]      `json:"pool" default:"0" min:"0" max:"100" by:"gateway" doc:"How many containers wait for new sandboxes of the template base, so that these need not. They are as configured for agent."`

@@ -15,7 +15,7 @@ import (
 //	unit     of a number
 //	min, max of a number
 //	pattern  of a string, item: of the strings in a list; like: one that fits;
-//	         form: what it has to be, in words
+//	         form: what it has to be, in words; PORT in the pattern is one of TCP
 //	by       what enforces it
 //
 // A field is a section (a struct), or a value:

@@ -21,7 +21,7 @@ var goodFiles = []string{
 	`{ tools: { elevated: { enabled: false, allowFrom: ["*"], default: "full" } } }`, `{ tools: { elevated: { allowFrom: { telegram: ["id:1"], "*": [] } } } }`,
 	`{ tools: { runShellCommand: { enabled: true, profile: "asimi", coreTools: ["run_shell_command(git)"], excludeTools: ["run_shell_command(rm)"] } } }`,
 	`{ commands: { allowFrom: { discord: ["username:@kim", "tag:kim#1"] } }, approvals: { file: "~/approvals.json", expirySeconds: 1 } }`,
-	`{ gateway: { listen: "127.0.0.1:7777", socket: "/run/corral.sock", hosts: ["corral.example"], origins: ["https://a.example:8443", "http://b"] } }`,
+	`{ gateway: { listen: "127.0.0.1:65535", socket: "/run/corral.sock", hosts: ["corral.example"], origins: ["https://a.example:8443", "http://b"] } }`,
 	`{ agents: { defaults: { unattended: true, workspace: "/srv", sandbox: { mode: "all" }, tools: { deny: ["process"] } }, list: [{ id: "main" }, { id: "日本", workspace: "~/w", tools: { exec: { ask: "always" } } }] } }`,
 	`{ agents: { list: [] } }`, `{ agents: {} }`,
 }
@@ -88,6 +88,9 @@ f:1:66: agents.list[2].id: the agent "a" is there already, as agents.list[0]`},
 	{`{ agents: { list: [{ id: "a" }, { id: "a" }] } }`, `f:1:39: agents.list[1].id: the agent "a" is there already, as agents.list[0]`},
 	{`{ agents: { defaults: { id: "a" } } }`, `f:1:25: agents.defaults.id: there is no such key; there are workspace, unattended, sandbox, tools`},
 	{`{ agents: { list: [{ id: "a", gateway: {} }] } }`, `f:1:31: agents.list[0].gateway: there is no such key; there are id, workspace, unattended, sandbox, tools`},
+	{`{ gateway: { listen: "127.0.0.1:65536", e2b: { listen: "[::1]:99999" } }, nodes: { listen: ":70000" } }`, `f:1:22: gateway.listen: "127.0.0.1:65536" is not right; write something like 127.0.0.1:7777
+f:1:56: gateway.e2b.listen: "[::1]:99999" is not right; write something like 127.0.0.1:3000
+f:1:92: nodes.listen: ":70000" is not right; write something like 0.0.0.0:7422`},
 	{`{ gateway: { listen: "7777", hosts: ["a:1"], origins: ["https://a/b"] }, approvals: { expirySeconds: 0, file: "x" } }`, `f:1:22: gateway.listen: "7777" is not right; write something like 127.0.0.1:7777
 f:1:38: gateway.hosts[0]: "a:1" is not right; write something like corral.example
 f:1:56: gateway.origins[0]: "https://a/b" is not right; write something like https://pages.example

@@ -107,6 +107,9 @@ func sectionSchema(t reflect.Type) *jsonschema.Schema {
 // unitNames are units for people.
 var unitNames = map[string]string{"ms": "milliseconds", "s": "seconds", "h": "hours", "d": "days", "bytes": "bytes", "processors": "processors", "processes": "processes"}
 
+// portPattern is a port of TCP, 0 to 65535.
+const portPattern = "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[0-5]?[0-9]{1,4})"
+
 func valueSchema(f field) *jsonschema.Schema {
 	s := typeSchema(f.of)
 	if min, ok := number(f, "min"); ok {
@@ -123,7 +126,7 @@ func valueSchema(f field) *jsonschema.Schema {
 	}
 	for _, tag := range []string{"pattern", "item"} {
 		if p := f.tag.Get(tag); p != "" {
-			text.Pattern, text.Examples = p, []any{f.tag.Get("like")}
+			text.Pattern, text.Examples = strings.ReplaceAll(p, "PORT", portPattern), []any{f.tag.Get("like")}
 			extra(text, keyForm, f.tag.Get("form"))
 		}
 	}

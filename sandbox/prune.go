@@ -33,7 +33,7 @@ func (o PruneOptions) old(s Sandbox, now time.Time) (idle bool, ids map[string]b
 			ids[b.ID] = true
 		}
 	}
-	return o.Idle > 0 && now.Sub(s.Used) > o.Idle && (len(s.Boxes) > 0 || s.Workspace != "" || s.Volume != ""), ids
+	return o.Idle > 0 && now.Sub(s.Used) > o.Idle && !s.Gone(), ids
 }
 
 // Prune removes what is old of a sandbox, and returns the names of the
@@ -150,7 +150,7 @@ func Forget(ctx context.Context, stateDir, name string) error {
 	}
 	defer unlock()
 	rec, err := loadSandbox(stateDir, name)
-	if err != nil || rec.Workspace != "" || len(rec.Boxes) > 0 {
+	if err != nil || !rec.gone() {
 		return err
 	}
 	dir := sandboxDir(stateDir, name)

@@ -119,6 +119,9 @@ func WhichHint(name string, names []string) string {
 	return which
 }
 
+// Gone reports whether a sandbox was removed: only records of its commands are left.
+func (s Sandbox) Gone() bool { return len(s.Boxes) == 0 && s.Workspace == "" && s.Volume == "" }
+
 // Find returns what is noted of a sandbox; ErrNotFound if nothing is.
 func Find(stateDir, name string) (Sandbox, error) {
 	if !namePattern().MatchString(name) {
@@ -127,6 +130,7 @@ func Find(stateDir, name string) (Sandbox, error) {
 	dir := sandboxDir(stateDir, name)
 	if _, err := os.Stat(filepath.Join(dir, sandboxFile)); errors.Is(err, fs.ErrNotExist) {
 		names, _ := entries(filepath.Join(stateDir, sandboxesDir)) // without them the hint says less
+		names = slices.DeleteFunc(names, func(n string) bool { rec, err := loadSandbox(stateDir, n); return err != nil || rec.gone() })
 		return Sandbox{}, corral.Errorf(corral.ErrNotFound, WhichHint(name, names), "there is no sandbox %q of the state directory %s", name, stateDir)
 	}
 	rec, err := loadSandbox(stateDir, name)

@@ -64,6 +64,8 @@ type sandboxRecord struct {
 	Boxes     []string  `json:"boxes"`               // IDs; the last is what was used last
 }
 
+func (r sandboxRecord) gone() bool { return r.Workspace == "" && len(r.Boxes) == 0 }
+
 // boxRecord is a box.json. It changes once, if it is taken from a pool.
 type boxRecord struct {
 	Version   int       `json:"version"`

@@ -70,11 +70,7 @@ func (a *app) completeSandboxes(cmd *cobra.Command, _ []string, _ string) ([]str
 			return nil, err
 		}
 		rows, err := eng.Sandboxes(ctx, dir)
-		var words []string
-		for _, r := range rows {
-			words = append(words, r.Name)
-		}
-		return words, err
+		return namesOf(rows), err
 	})
 }
 

@@ -53,7 +53,8 @@ func (a *app) loginCommand() *cobra.Command {
 			return foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
 				got, err := a.login(ctx, args[0], name, strings.ToLower(strings.ReplaceAll(fingerprint, ":", "")))
 				return a.answer(got, err, func() string {
-					return fmt.Sprintf("Logged in to %s as %s (%s). Commands go there; corral context use local ends that.", got.URL, visible(got.Key.Name), got.Key.Role)
+					return fmt.Sprintf("Logged in to %s as %s (%s). %s", got.URL, visible(got.Key.Name), got.Key.Role,
+						a.goTo(got.Context, "Commands go there; corral context use local ends that."))
 				})
 			})
 		},
@@ -210,7 +211,7 @@ chosen here.`,
 		Use: "use [flags] NAME", Short: "Have commands go to a gateway", Args: cmdline.Exactly("name of a context"), ValidArgsFunction: first(a.completeContexts),
 		Long: "Have commands go to a gateway that you logged in to, or with local to that of this\nmachine.",
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.changeContexts(args[0], "Commands go to: ", func(all *reach.Contexts) error {
+			return a.changeContexts(args[0], a.goTo(args[0], "Commands go to: "+visible(args[0])), func(all *reach.Contexts) error {
 				_, _, err := all.Get(args[0])
 				all.Current = args[0]
 				return err
@@ -221,7 +222,7 @@ chosen here.`,
 		Use: "rm [flags] NAME", Short: "Forget a gateway and the key for it", Aliases: []string{"remove"}, Args: cmdline.Exactly("name of a context"), ValidArgsFunction: first(a.completeContexts),
 		Long: "Forget a gateway and the key for it. The key still works; corral keys revoke ends\nit.",
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.changeContexts(args[0], "Forgotten: ", func(all *reach.Contexts) error {
+			return a.changeContexts(args[0], "Forgotten: "+visible(args[0]), func(all *reach.Contexts) error {
 				if _, ok := all.Contexts[args[0]]; !ok {
 					_, _, err := all.Get(cmp.Or(args[0], "-"))
 					return cmp.Or(err, error(corral.Errorf(corral.ErrInvalid, "name another", "%s is the gateway of this machine", args[0])))
@@ -238,7 +239,17 @@ chosen here.`,
 	return cmd
 }
 
-// changeContexts changes the contexts, and says what was done to which.
+// goTo is said, if the choice of a context is what says where commands go, or else why
+// it is not.
+func (a *app) goTo(name, said string) string {
+	before := reach.Before(a.getenv, name)
+	if len(before) == 0 {
+		return said
+	}
+	return fmt.Sprintf("Commands do not go to %s while the environment has %s: unset %s", visible(name), strings.Join(before, " or "), strings.Join(before, " "))
+}
+
+// changeContexts changes the contexts, one of which has the name, and says what was done.
 func (a *app) changeContexts(name, said string, change func(*reach.Contexts) error) error {
 	all, err := reach.ReadContexts(a.getenv)
 	if err == nil {
@@ -247,7 +258,7 @@ func (a *app) changeContexts(name, said string, change func(*reach.Contexts) err
 	if err == nil {
 		err = all.Write(a.getenv)
 	}
-	return a.answer(contextRow{name, all.Contexts[name].URL, all.Current == name}, err, func() string { return said + visible(name) })
+	return a.answer(contextRow{name, all.Contexts[name].URL, all.Current == name}, err, func() string { return said })
 }
 
 // completeContexts completes the names of contexts.

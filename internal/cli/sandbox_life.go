@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/gateway/e2b"
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/words"
@@ -21,6 +22,7 @@ import (
 type sandboxDetails struct {
 	sandbox.Sandbox
 	Running []string `json:"running"` // names of those of its containers that run
+	Workdir string   `json:"workdir"` // where its workspace is in them
 }
 
 func (a *app) sandboxShow() *cobra.Command {
@@ -36,7 +38,13 @@ others are left for commands that have not ended yet.`,
 				if err != nil {
 					return err
 				}
-				d := sandboxDetails{Sandbox: s, Running: []string{}}
+				if s.Gone() {
+					return corral.Errorf(corral.ErrNotFound, "corral sandbox logs "+s.Name+" says what became of it", "the sandbox %s was removed", s.Name)
+				}
+				d := sandboxDetails{Sandbox: s, Running: []string{}, Workdir: sandbox.Workdir}
+				if daemon.OfE2B(dir, s.Name) {
+					d.Workdir = e2b.Home
+				}
 				for _, b := range s.Boxes {
 					if slices.ContainsFunc(rows, func(r daemon.SandboxRow) bool { return r.Container == b.Container && r.Running }) {
 						d.Running = append(d.Running, b.Container)
@@ -70,6 +78,8 @@ func (a *app) printSandbox(d sandboxDetails) error {
 	for i, b := range slices.Backward(d.Boxes) {
 		state := "ended"
 		switch running := slices.Contains(d.Running, b.Container); {
+		case running && d.Paused:
+			state = "paused"
 		case running && i == len(d.Boxes)-1:
 			state = "running"
 		case running:
@@ -80,10 +90,9 @@ func (a *app) printSandbox(d sandboxDetails) error {
 	return w.Flush()
 }
 
-// workspaces are the lines about the directory at /workspace of the last container, and
-// about a private workspace that no container has now.
+// workspaces are the lines about the workspace of the last container, and about a private workspace that no container has now.
 func (d sandboxDetails) workspaces() (lines [][2]string) {
-	at := ", at " + sandbox.Workdir
+	at := ", at " + d.Workdir
 	private := d.Workspace
 	if d.Volume != "" {
 		private = "the volume " + d.Volume

@@ -51,6 +51,37 @@ func TestSandboxShow(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, `"running":["corral-main-a","corral-main-b"]`) || !strings.Contains(stdout, `"key":"agent:main"`) {
 		t.Errorf("%d, %s", code, stdout)
 	}
+	// It is of this machine, wherever commands go.
+	if code, _, stderr := m.run(t, []string{"CORRAL_URL=http://gw.example"}, "sandbox", "ls"); code != 0 || !strings.HasPrefix(stderr, "warning: Commands go to http://gw.example; this looks at the sandboxes of this machine alone.\n") {
+		t.Errorf("%d, %s", code, stderr)
+	}
+	// Paused, and of a client of E2B.
+	for _, name := range []string{"sandboxes/main/paused", "e2b/main.json"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(state, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(state, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, stdout, _ = m.run(t, nil, "sandbox", "show", "--state-dir", state, "main")
+	if !strings.Contains(stdout, "corral-main-b, paused, new") || !strings.Contains(stdout, "corral-main-a, paused, old") || !strings.Contains(stdout, " /srv/p, rw, at /home/user\n") {
+		t.Error(stdout)
+	}
+	// Of what was removed there are records, and no hint names it.
+	gone := filepath.Join(state, "sandboxes", "main2", "sandbox.json")
+	if err := os.MkdirAll(filepath.Dir(gone), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(gone, []byte(`{"version": 1, "name": "main2", "created": "2026-01-02T03:04:05Z", "boxes": []}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr := m.run(t, nil, "sandbox", "show", "--state-dir", state, "main2"); code != 125 || stdout != "" || !strings.HasPrefix(stderr, "corral: the sandbox main2 was removed\nhint: corral sandbox logs main2 ") {
+		t.Errorf("%d, %s%s", code, stdout, stderr)
+	}
+	if _, _, stderr := m.run(t, nil, "sandbox", "show", "--state-dir", state, "gain2"); strings.Contains(stderr, "main2") {
+		t.Error(stderr)
+	}
 	for _, c := range []string{"show", "shell", "stats", "cp x", "ls-files", "rm"} {
 		args := append(append([]string{"sandbox"}, strings.Fields(c)...), "--state-dir", state, "mian")
 		if c == "cp x" {

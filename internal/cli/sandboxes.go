@@ -43,7 +43,7 @@ func (a *app) sandboxList() *cobra.Command {
 					return a.printJSON(rows, nil)
 				}
 				if a.quiet {
-					return a.printNames(rows)
+					return a.printLines(namesOf(rows), nil)
 				}
 				if len(rows) == 0 {
 					_, err := fmt.Fprintln(a.stderr, "There is no sandbox. corral exec --host sandbox makes one.")
@@ -52,16 +52,7 @@ func (a *app) sandboxList() *cobra.Command {
 				w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 				fmt.Fprintln(w, "NAME\tSTATE\tIMAGE\tDRIVER\tUSER\tCONTAINER")
 				for _, r := range rows {
-					state := "ended"
-					switch {
-					case r.Paused:
-						state = "paused"
-					case r.Running:
-						state = "running"
-					case r.Container == "":
-						state = "no container"
-					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, state, r.Image, r.Driver, r.User, r.Container)
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.State(), r.Image, r.Driver, r.User, r.Container)
 				}
 				return w.Flush()
 			})
@@ -70,19 +61,13 @@ func (a *app) sandboxList() *cobra.Command {
 	return withJSON(cmd)
 }
 
-// printNames prints each sandbox once: the list has a row for each of its containers.
-func (a *app) printNames(rows []daemon.SandboxRow) error {
-	var names []string
+// namesOf has each sandbox once: there is a row for each of its containers.
+func namesOf(rows []daemon.SandboxRow) (names []string) {
 	for _, r := range rows {
 		names = append(names, r.Name)
 	}
 	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		if err := a.printLine(name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slices.Compact(names)
 }
 
 func (a *app) sandboxRemove() *cobra.Command {
@@ -98,11 +83,7 @@ A directory given with --workspace is left alone.`,
 			}
 			return a.withSandboxes(cmd.Context(), func(ctx context.Context, eng daemon.Engine, dir string, rows []daemon.SandboxRow) error {
 				if all {
-					for _, r := range rows {
-						names = append(names, r.Name)
-					}
-					slices.Sort(names) // one may have several containers
-					names = slices.Compact(names)
+					names = namesOf(rows)
 				}
 				return a.printRemoved(each(names, func(name string) (string, error) { return name, a.removeSandbox(ctx, eng, dir, rows, name) }))
 			})
@@ -114,11 +95,7 @@ A directory given with --workspace is left alone.`,
 
 func (a *app) removeSandbox(ctx context.Context, eng daemon.Engine, dir string, rows []daemon.SandboxRow, name string) error {
 	if !slices.ContainsFunc(rows, func(r daemon.SandboxRow) bool { return r.Name == name }) {
-		var names []string
-		for _, r := range rows {
-			names = append(names, r.Name)
-		}
-		return corral.Errorf(corral.ErrNotFound, sandbox.WhichHint(name, names), "there is no sandbox %q of the state directory %s", name, dir)
+		return corral.Errorf(corral.ErrNotFound, sandbox.WhichHint(name, namesOf(rows)), "there is no sandbox %q of the state directory %s", name, dir)
 	}
 	if daemon.OfE2B(dir, name) { // a running gateway keeps a record of it as well
 		return a.keptSandboxes(ctx, false, func(ctx context.Context, k gateway.Sandboxes, _ bool) error { return k.Remove(ctx, name) })
@@ -148,14 +125,17 @@ sandbox is made.`,
 
 func (a *app) withSandboxes(ctx context.Context, do func(context.Context, daemon.Engine, string, []daemon.SandboxRow) error) error {
 	return a.withEngine(ctx, func(ctx context.Context, eng daemon.Engine) error {
-		dir, err := a.stateDir()
+		p, err := a.place()
 		if err != nil {
 			return err
 		}
-		rows, err := eng.Sandboxes(ctx, dir)
+		if url := p.Elsewhere(); url != "" {
+			a.warn("Commands go to " + visible(url) + "; this looks at the sandboxes of this machine alone.")
+		}
+		rows, err := eng.Sandboxes(ctx, p.StateDir)
 		if err != nil {
 			return err
 		}
-		return do(ctx, eng, dir, rows)
+		return do(ctx, eng, p.StateDir, rows)
 	})
 }

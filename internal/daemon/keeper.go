@@ -74,7 +74,7 @@ func (k *Sandboxes) List(ctx context.Context) ([]api.Sandbox, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(d.Containers) > 0 || s.Workspace != "" || s.Volume != "" || d.Commands > 0 { // else there are only records
+		if !s.Gone() || d.Commands > 0 { // else there are only records
 			list = append(list, d)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/sandbox"
@@ -146,6 +147,17 @@ type SandboxRow struct {
 	User      string `json:"user"` // UID:GID that its commands run as; empty: it is not known
 	Running   bool   `json:"running"`
 	Paused    bool   `json:"paused,omitempty"` // it is frozen
+}
+
+// State is what the container is at the moment, for people.
+func (r SandboxRow) State() string {
+	switch {
+	case r.Paused:
+		return api.SandboxPaused
+	case r.Container == "":
+		return "no container"
+	}
+	return stateOf(r.Running)
 }
 
 // hostEngine is the engine of corral's other commands.

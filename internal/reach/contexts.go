@@ -39,6 +39,8 @@ const LocalContext = "local"
 // EnvContext names the context to use.
 const EnvContext = "CORRAL_CONTEXT"
 
+const envStateDir = "CORRAL_STATE_DIR"
+
 // contextsFile returns a path beside this user's configuration.
 func contextsFile(getenv func(string) string) (string, error) {
 	path := config.DefaultPath(func(name string) string {
@@ -138,6 +140,34 @@ func (p Place) context() (_ Context, ok bool, err error) {
 		name = all.Current
 	}
 	return all.Get(name)
+}
+
+// Before are the variables that go before the choice of a context, and lead elsewhere.
+func Before(getenv func(string) string, name string) (list []string) {
+	if getenv(EnvURL) != "" {
+		list = append(list, EnvURL)
+	}
+	switch at := getenv(EnvContext); at {
+	case name:
+		return list
+	case "":
+	default:
+		list = append(list, EnvContext)
+	}
+	if name != LocalContext && getenv(envStateDir) != "" {
+		list = append(list, envStateDir)
+	}
+	return list
+}
+
+// Elsewhere is the address of the gateway that commands go to, if it is not looked for in
+// the state directory.
+func (p Place) Elsewhere() string {
+	if url := p.Getenv(EnvURL); url != "" {
+		return url
+	}
+	c, _, _ := p.context() // commands say what is wrong with it
+	return c.URL
 }
 
 // Options returns the options of a client for it.

@@ -132,13 +132,15 @@ func (s *Server) notify(ctx context.Context, client *sdk.ServerSession, token an
 }
 
 // Serve serves one client on a pair of streams, until in ends (then the error
-// is nil) or ctx does. Commands in the foreground of a call are killed then. If
+// is nil) or ctx does. A line that is no message is answered with an error. Commands in the foreground of a call are killed then. If
 // in and out are closers, they are closed; otherwise a Read of in that blocks
 // outlives Serve.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: readCloser(in), Writer: writeCloser(out), MaxLineLength: maxLine})
+	w := &lockedWriter{WriteCloser: writeCloser(out)}
+	r := newLines(readCloser(in), w) // which bounds lines
+	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: r, Writer: w, MaxLineLength: -1})
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) {
 		return nil
 	}

@@ -1,11 +1,13 @@
 package mcp_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -278,6 +280,50 @@ func TestServeEnds(t *testing.T) {
 		t.Error(err)
 	}
 	exists(t, dir+"/killed")
+}
+
+// A line that is no message is answered, and ends neither the server nor a call.
+func TestNoMessage(t *testing.T) {
+	s := server(t)
+	dir := t.TempDir()
+	inRead, inWrite := io.Pipe()
+	outRead, outWrite := io.Pipe()
+	served := make(chan error)
+	go func() { served <- s.Serve(t.Context(), inRead, outWrite) }()
+	out := bufio.NewReader(outRead)
+	say := func(line string) {
+		t.Helper()
+		if _, err := io.WriteString(inWrite, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hear := func(want string) {
+		t.Helper()
+		line, err := out.ReadString('\n')
+		if err != nil || !json.Valid([]byte(line)) || !strings.Contains(line, want) {
+			t.Fatalf("%q, %v, want %s", line, err, want)
+		}
+	}
+	say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` + " \r\n")
+	hear(`"id":1`)
+	say(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n\n")
+	say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"exec","arguments":{"command":"touch ` + dir + `/begun; until [ -e ` + dir + `/go ]; do sleep 0.05; done; echo done","yieldMs":120000}}}` + "\n")
+	exists(t, dir+"/begun")
+	for _, bad := range []struct{ line, code string }{
+		{`{"jsonrpc":"2.0","id":3,`, "-32700"}, {"hello", "-32700"}, {"{} {}", "-32700"}, {"\xff", "-32700"},
+		{`{}`, "-32600"}, {`7`, "-32600"}, {`null`, "-32600"}, {`[]`, "-32600"}, {`[1]`, "-32600"}, {`{"jsonrpc":"1.0","id":4,"method":"ping"}`, "-32600"},
+	} {
+		say(bad.line + "\n")
+		hear(`{"jsonrpc":"2.0","id":null,"error":{"code":` + bad.code + `,`)
+	}
+	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hear(`"id":2`)
+	go func() { _, _ = io.WriteString(inWrite, strings.Repeat("x", 9<<20)) }() // too long a line
+	if err := <-served; err == nil || !strings.Contains(err.Error(), "a message has more than 8388608 bytes") {
+		t.Error(err)
+	}
 }
 
 func exists(t *testing.T, path string) {
