@@ -40,7 +40,7 @@ func (a *app) addFileFlags(cmd *cobra.Command, o *fileFlags) {
 func (a *app) sandboxCopy() *cobra.Command {
 	var o fileFlags
 	cmd := &cobra.Command{
-		Use:   "cp [flags] {NAME:PATH LOCAL | LOCAL NAME:PATH}",
+		Use:   "cp [flags] NAME:PATH LOCAL | cp [flags] LOCAL NAME:PATH",
 		Short: "Copy files into a sandbox, or out of it",
 		Long: `Copy a file, or a directory with what is in it, between this machine and a
 sandbox, as cp -R does: into what is named last if that is a directory, and else
