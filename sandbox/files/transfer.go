@@ -181,6 +181,7 @@ func (k *packing) add(d dir, base, name string, level int) error {
 		}
 		defer f.Close()
 		e.size, e.mode, e.mtime, e.attributes = s.size, s.mode, s.mtime, d.attributes(base)
+		k.writer.empty = func(string) ([]byte, error) { return all(reader{k.ctx, f}, name) }
 		return k.writer.add(e, reader{k.ctx, f})
 	case TypeLink:
 		if e.target, err = d.readlink(base); err != nil {
