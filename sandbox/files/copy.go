@@ -58,12 +58,12 @@ func target(ctx context.Context, from FS, src string, to FS, dst string) (dir, b
 		return "", "", err
 	}
 	if contents && what.Type != TypeDir {
-		return "", "", corral.Errorf(corral.ErrInvalid, "leave out the /.", "%s is a %s, not a directory", show(src), what.Type)
+		return "", "", corral.Errorf(corral.ErrInvalid, "leave out the /.", "%s is a %s, not a directory", localOf(from).show(src), what.Type)
 	}
 	switch what.Type {
 	case TypeFile, TypeDir, TypeLink:
 	default:
-		return "", "", fail("copy", src, &kindError{is: what.Type, want: TypeFile})
+		return "", "", localOf(from).fail("copy", src, &kindError{is: what.Type, want: TypeFile})
 	}
 	there, err := isDir(ctx, to, dst)
 	missing := errors.Is(err, corral.ErrNotFound)
@@ -84,7 +84,7 @@ func target(ctx context.Context, from FS, src string, to FS, dst string) (dir, b
 	case missing && strings.HasSuffix(dst, "/"):
 		return "", "", err
 	case what.Type == TypeDir:
-		return "", "", corral.Errorf(corral.ErrConflict, "name a directory", "cannot copy the directory %s over the file %s", show(src), show(dst))
+		return "", "", corral.Errorf(corral.ErrConflict, "name a directory", "cannot copy the directory %s over the file %s", localOf(from).show(src), localOf(to).show(dst))
 	}
 	return path.Dir(dst), path.Base(dst), nil
 }

@@ -31,7 +31,8 @@ type Directory struct {
 	// shows it so. Nil, and if it says nil: User.
 	Shown func() (*User, error)
 
-	portable bool // for tests: not by openat2
+	local    *local // nil: it is a sandbox's
+	portable bool   // for tests: not by openat2
 }
 
 // User is a user and a group of this machine.
@@ -56,7 +57,7 @@ func (d Directory) do(ctx context.Context, what, name string, changes bool, f fu
 	var shown *User
 	if d.Shown != nil {
 		if shown, err = d.Shown(); err != nil {
-			return fail(what, name, err)
+			return d.local.fail(what, name, err)
 		}
 	}
 	a, err := openAnchor(d.Path, d.portable)
@@ -65,12 +66,12 @@ func (d Directory) do(ctx context.Context, what, name string, changes bool, f fu
 	}
 	defer a.Close()
 	err = d.User.as(func() error {
-		return f(&tree{anchor: a, as: d.Root, offset: d.Offset, owner: d.User, shown: shown}, name, rel)
+		return f(&tree{anchor: a, as: d.Root, offset: d.Offset, owner: d.User, shown: shown, local: d.local}, name, rel)
 	})
 	if errors.Is(err, errEscape) { // by a link that was put there meanwhile
 		err = &outsideError{}
 	}
-	return fail(what, name, err)
+	return d.local.fail(what, name, err)
 }
 
 // Stat implements FS.

@@ -59,7 +59,7 @@ func (u *unpacking) all() error {
 			err = u.one(e)
 		}
 		if err != nil {
-			return fail("unpack", path.Join(u.as, u.to, e.name), err)
+			return u.local.fail("unpack", path.Join(u.as, u.to, e.name), err)
 		}
 	}
 	for i := len(u.later) - 1; i >= 0; i-- {
@@ -69,7 +69,7 @@ func (u *unpacking) all() error {
 			err = errors.Join(p.chmod(p.base, fs.FileMode(e.mode)), p.Close())
 		}
 		if err != nil {
-			return fail("give its mode to", path.Join(u.as, u.to, e.name), err)
+			return u.local.fail("give its mode to", path.Join(u.as, u.to, e.name), err)
 		}
 	}
 	return nil
