@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -276,5 +277,28 @@ func TestPatterns(t *testing.T) {
 		for _, rt := range plane {
 			mux.HandleFunc(rt.Pattern, func(http.ResponseWriter, *http.Request) {})
 		}
+	}
+}
+
+// Files in /proc say that they have no bytes, and have some.
+func TestFileThatSeemsEmpty(t *testing.T) {
+	want, err := os.ReadFile("/proc/version")
+	if err != nil {
+		t.Skip(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := sendFile(r.Context(), w, r, files.Directory{Path: "/proc", Root: "/proc"}, "/proc/version"); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer s.Close()
+	s.Client().Transport.(*http.Transport).DisableCompression = true
+	resp, err := s.Client().Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got, err := io.ReadAll(resp.Body); err != nil || string(got) != string(want) {
+		t.Errorf("%q, %v", got, err)
 	}
 }

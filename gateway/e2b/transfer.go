@@ -83,7 +83,9 @@ func sendFile(c context.Context, w http.ResponseWriter, r *http.Request, f files
 		if o.Limit > 0 {
 			n = o.Limit
 		}
-		h.Set("Content-Length", strconv.FormatInt(n, 10))
+		if n > 0 { // else there can be something in it all the same, as in /proc
+			h.Set("Content-Length", strconv.FormatInt(n, 10))
+		}
 		w.WriteHeader(status)
 		return w, nil
 	})

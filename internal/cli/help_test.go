@@ -39,6 +39,11 @@ func TestHelpIsConsistent(t *testing.T) {
 		if cmd.Long != "" && !strings.HasSuffix(cmd.Long, ".") {
 			t.Errorf("%s: Long ends in %q", cmd.CommandPath(), cmd.Long[len(cmd.Long)-10:])
 		}
+		for use := range strings.SplitSeq(cmd.Use, " | ") { // the help has a line for each
+			if name, _, _ := strings.Cut(use, " "); name != cmd.Name() || strings.Count(use, "{") != strings.Count(use, "}") {
+				t.Errorf("%s: %q is no usage by itself", cmd.CommandPath(), use)
+			}
+		}
 		for line := range strings.SplitSeq(cmd.Long+"\n"+cmd.Example, "\n") {
 			if len(line) > 82 {
 				t.Errorf("%s: a line of the help has %d characters: %s", cmd.CommandPath(), len(line), line)

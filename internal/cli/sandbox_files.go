@@ -40,7 +40,7 @@ func (a *app) addFileFlags(cmd *cobra.Command, o *fileFlags) {
 func (a *app) sandboxCopy() *cobra.Command {
 	var o fileFlags
 	cmd := &cobra.Command{
-		Use:   "cp [flags] {NAME:PATH LOCAL | LOCAL NAME:PATH}",
+		Use:   "cp [flags] NAME:PATH LOCAL | cp [flags] LOCAL NAME:PATH",
 		Short: "Copy files into a sandbox, or out of it",
 		Long: `Copy a file, or a directory with what is in it, between this machine and a
 sandbox, as cp -R does: into what is named last if that is a directory, and else
@@ -65,10 +65,19 @@ flags that commands of the sandbox are given.`,
 			}
 			name := cmp.Or(from.sandbox, to.sandbox)
 			return a.withFiles(cmd.Context(), o, name, func(ctx context.Context, f files.FS) error {
+				copied := a.copyIn
 				if from.sandbox != "" {
-					return a.copyOut(ctx, f, from.path, to.path)
+					copied = a.copyOut
 				}
-				return a.copyIn(ctx, f, from.path, to.path)
+				got, err := copied(ctx, f, from.path, to.path)
+				switch {
+				case got.Skipped == 0:
+				case got.Entries == 0 && err == nil: // it is all that was named
+					return corral.Errorf(corral.ErrInvalid, "", "%s is a device, a FIFO or a socket, which are not copied", args[0])
+				default:
+					a.warn(fmt.Sprintf("Devices, FIFOs and sockets that were left out: %d.", got.Skipped))
+				}
+				return err
 			})
 		},
 	}
@@ -81,39 +90,26 @@ var cpLimits = files.Limits{Bytes: 1 << 40, Entries: 5_000_000, Depth: 1000}
 
 // copyOut copies to this machine. A sandbox is hostile: its archive is unpacked by the
 // same rules as one that comes into a sandbox.
-func (a *app) copyOut(ctx context.Context, f files.FS, src, dst string) error {
+func (a *app) copyOut(ctx context.Context, f files.FS, src, dst string) (files.Totals, error) {
 	if dst == "-" {
-		got, err := f.Download(ctx, src, a.stdout, cpLimits)
-		a.warnSkipped(got)
-		return err
+		return f.Download(ctx, src, a.stdout, cpLimits)
 	}
 	to, name, err := files.Local(dst)
 	if err != nil {
-		return err
+		return files.Totals{}, err
 	}
-	got, err := files.Copy(ctx, f, src, to, name, cpLimits)
-	a.warnSkipped(got)
-	return err
+	return files.Copy(ctx, f, src, to, name, cpLimits)
 }
 
-func (a *app) copyIn(ctx context.Context, f files.FS, src, dst string) error {
+func (a *app) copyIn(ctx context.Context, f files.FS, src, dst string) (files.Totals, error) {
 	if src == "-" {
-		_, err := f.Upload(ctx, dst, a.stdin, files.DefaultLimits)
-		return err
+		return f.Upload(ctx, dst, a.stdin, files.DefaultLimits)
 	}
 	from, name, err := files.Local(src)
 	if err != nil {
-		return err
+		return files.Totals{}, err
 	}
-	got, err := files.Copy(ctx, from, name, f, dst, files.DefaultLimits)
-	a.warnSkipped(got)
-	return err
-}
-
-func (a *app) warnSkipped(t files.Totals) {
-	if t.Skipped > 0 {
-		a.warn(fmt.Sprintf("Devices, FIFOs and sockets that were left out: %d.", t.Skipped))
-	}
+	return files.Copy(ctx, from, name, f, dst, files.DefaultLimits)
 }
 
 func (a *app) sandboxCat() *cobra.Command {

@@ -1,13 +1,17 @@
+//go:build unix
+
 package cli
 
 import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/corral-exec/corral/internal/daemon"
@@ -121,13 +125,35 @@ func TestSandboxFiles(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 
+	if err := errors.Join(os.Mkdir(filepath.Join(box, "odd"), 0o755), syscall.Mkfifo(filepath.Join(box, "odd", "fifo"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir("odd", 0o755), syscall.Mkfifo(filepath.Join("odd", "fifo"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join("over", "g", "full"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"cp", "box:odd", "there"}, {"cp", "odd/.", "box:here"}, {"cp", "box:odd", "-"}} {
+		if code, _, errs := run(nil, args...); code != 0 || errs != "warning: Devices, FIFOs and sockets that were left out: 1.\n" {
+			t.Errorf("%q: code %d, %s", args, code, errs)
+		}
+	}
+
 	for _, c := range []struct{ args, says string }{
+		{"cp box:odd/fifo x", "it is a fifo"}, {"cp box:odd/fifo -", "box:odd/fifo is a device, a FIFO or a socket"},
+		{"cp odd/fifo box:x", "it is a fifo"}, {"cp /dev/null box:x", "it is a device"},
+		{"cp none box:", "cannot describe none: no"}, {"cp ../x/none box:", "there is no directory ../x\n"},
+		{"cp " + here + "/none box:", "cannot describe " + here + "/none: no"}, {"cp f/. box:", "f/. is a file"},
+		{"cp box:d ./f", "the directory d over the file ./f\n"}, {"cp d box:new", "the directory d over the file new\n"},
+		{"cp box:new none/", "cannot describe none/: no"}, {"cp box:d/. over", "cannot unpack over/g: "}, {"cp box:none x", "ls-files shows"},
 		{"cp f", "wants what to copy"}, {"cp f g", "has to be in a sandbox"}, {"cp box:f box:g", "has to be in a sandbox"},
 		{"cp none box:", "no such file or directory"}, {"cp box:none x", "no such file or directory"}, {"cp box:../etc x", "not in the workspace"},
 		{"cat f", "not a path in a sandbox"}, {"cat", "wants a path"}, {"cat box:d", "it is a directory"}, {"ls-files box:new", "it is a file"},
 		{"ls-files other", "no sandbox \"other\""},
 	} {
-		if code, _, errs := run(nil, strings.Fields(c.args)...); code == 0 || !strings.Contains(errs, c.says) {
+		code, _, errs := run(nil, strings.Fields(c.args)...)
+		if code == 0 || !strings.Contains(errs, c.says) || strings.Contains(errs, "ls-files shows") != strings.Contains(c.args, "box:none") {
 			t.Errorf("%s: code %d, %s", c.args, code, errs)
 		}
 	}

@@ -2,6 +2,7 @@ package files
 
 import (
 	"archive/tar"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -228,6 +229,10 @@ type writer struct {
 	// every tar sees to that by itself. Those are to get their modes later.
 	fillable bool
 	later    []entry
+
+	// empty returns what is in a file that is said to be empty, as those in /proc
+	// are. Nil: nothing is.
+	empty func(name string) ([]byte, error)
 }
 
 func newWriter(w io.Writer, l Limits) *writer {
@@ -239,6 +244,13 @@ func newWriter(w io.Writer, l Limits) *writer {
 func (w *writer) add(e entry, content io.Reader) error {
 	if w.got.Entries >= w.limits.Entries {
 		return corral.Errorf(corral.ErrInvalid, "copy less at a time", "there are more than %d files", w.limits.Entries)
+	}
+	if e.typ == TypeFile && e.size == 0 && w.empty != nil {
+		data, err := w.empty(e.name)
+		if err != nil {
+			return err
+		}
+		e.size, content = int64(len(data)), bytes.NewReader(data)
 	}
 	if e.size > w.limits.Bytes-w.got.Bytes {
 		return corral.Errorf(corral.ErrInvalid, "copy less at a time", "the files have more than %d bytes, with %s", w.limits.Bytes, show(e.name))
@@ -329,7 +341,11 @@ func normalise(w *writer, a *archive) (Totals, error) {
 // over a network: within limits, with names below its top alone, without
 // owners, devices, FIFOs and sockets, and not if it was cut.
 func Normalise(w io.Writer, r io.Reader, l Limits) (Totals, error) {
-	in, out := newArchive(r, l), newWriter(w, l)
+	return recreate(newWriter(w, l), r, l)
+}
+
+func recreate(out *writer, r io.Reader, l Limits) (Totals, error) {
+	in := newArchive(r, l)
 	in.leaveOut = true
 	got, err := normalise(out, in)
 	if err == nil {

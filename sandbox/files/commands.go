@@ -248,11 +248,13 @@ func (c Commands) Read(ctx context.Context, name string, o ReadOptions, to func(
 	if err != nil {
 		return fail("read", name, err)
 	}
-	n := o.length(info.Size)
+	n, w := o.part(info.Size, w)
 	if n == 0 {
 		return fail("read", name, c.step().Feed(ctx, wantFile+`: < "$1"`, nil, name))
 	}
-	err = c.stream().Stream(ctx, wantFile+`dd if="$1" bs=4096 skip="$2" 2>/dev/null | tail -c "+$3" | head -c "$4"`, &exactly{w: w, left: n},
+	// Without dd where it can be: what it could not read would seem to be the end.
+	err = c.stream().Stream(ctx, wantFile+`if [ "$2$3" = 01 ]; then exec head -c "$4" "$1"; fi
+dd if="$1" bs=4096 skip="$2" 2>/dev/null | tail -c "+$3" | head -c "$4"`, w,
 		name, number(o.Offset/block), number(o.Offset%block+1), number(n))
 	return fail("read", name, notKind(err, TypeFile))
 }
@@ -261,20 +263,6 @@ func (c Commands) Read(ctx context.Context, name string, o ReadOptions, to func(
 const block = 4096
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
-
-// exactly passes on no more than was announced.
-type exactly struct {
-	w    io.Writer
-	left int64
-}
-
-func (e *exactly) Write(p []byte) (int, error) {
-	if int64(len(p)) > e.left {
-		return 0, errors.New("more came than there is in the file")
-	}
-	e.left -= int64(len(p))
-	return e.w.Write(p)
-}
 
 // final follows links from $1, to $t: mv replaces a link itself. What is named by
 // $tmp is beside it, and called $2.
@@ -462,6 +450,14 @@ func (c Commands) Download(ctx context.Context, name string, w io.Writer, l Limi
 	if err != nil {
 		return Totals{}, err
 	}
+	out, top := newWriter(w, l), name
+	// One file alone, since it takes commands of its own.
+	out.empty = func(e string) ([]byte, error) {
+		if e != path.Base(top) {
+			return nil, nil
+		}
+		return ReadFile(ctx, c, top)
+	}
 	pr, pw := io.Pipe()
 	type result struct {
 		got Totals
@@ -469,7 +465,7 @@ func (c Commands) Download(ctx context.Context, name string, w io.Writer, l Limi
 	}
 	done := make(chan result, 1)
 	go func() {
-		got, err := Normalise(w, pr, l)
+		got, err := recreate(out, pr, l)
 		pr.CloseWithError(err)
 		done <- result{got, err}
 	}()

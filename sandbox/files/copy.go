@@ -13,7 +13,8 @@ import (
 // Copy copies a file, a link or a directory with its content from one FS to another,
 // by the rules of cp -R and of docker cp: into dst if that is a directory, and else
 // as dst, whose parent must exist. If src ends with "/." the content of src is
-// copied, and not src itself.
+// copied, and not src itself. If src itself is a device, a FIFO or a socket, that is
+// an error; those in it are left out and counted.
 func Copy(ctx context.Context, from FS, src string, to FS, dst string, l Limits) (Totals, error) {
 	dir, base, err := target(ctx, from, src, to, dst)
 	if err != nil {
@@ -21,9 +22,11 @@ func Copy(ctx context.Context, from FS, src string, to FS, dst string, l Limits)
 	}
 	pr, pw := io.Pipe()
 	read := make(chan error, 1)
+	var sent Totals
 	go func() {
 		r := renaming(pw, base, l)
-		_, err := from.Download(ctx, itself(src), r, l)
+		var err error
+		sent, err = from.Download(ctx, itself(src), r, l)
 		err = errors.Join(err, r.Close())
 		pw.CloseWithError(err)
 		read <- err
@@ -34,6 +37,7 @@ func Copy(ctx context.Context, from FS, src string, to FS, dst string, l Limits)
 	if rerr := <-read; rerr != nil && !errors.Is(rerr, io.ErrClosedPipe) {
 		err = rerr
 	}
+	got.Skipped += sent.Skipped // which the archive does not tell
 	return got, err
 }
 
@@ -54,7 +58,12 @@ func target(ctx context.Context, from FS, src string, to FS, dst string) (dir, b
 		return "", "", err
 	}
 	if contents && what.Type != TypeDir {
-		return "", "", corral.Errorf(corral.ErrInvalid, "leave out the /.", "%s is a %s, not a directory", show(src), what.Type)
+		return "", "", corral.Errorf(corral.ErrInvalid, "leave out the /.", "%s is a %s, not a directory", localOf(from).show(src), what.Type)
+	}
+	switch what.Type {
+	case TypeFile, TypeDir, TypeLink:
+	default:
+		return "", "", localOf(from).fail("copy", src, &kindError{is: what.Type, want: TypeFile})
 	}
 	there, err := isDir(ctx, to, dst)
 	missing := errors.Is(err, corral.ErrNotFound)
@@ -75,7 +84,7 @@ func target(ctx context.Context, from FS, src string, to FS, dst string) (dir, b
 	case missing && strings.HasSuffix(dst, "/"):
 		return "", "", err
 	case what.Type == TypeDir:
-		return "", "", corral.Errorf(corral.ErrConflict, "name a directory", "cannot copy the directory %s over the file %s", show(src), show(dst))
+		return "", "", corral.Errorf(corral.ErrConflict, "name a directory", "cannot copy the directory %s over the file %s", localOf(from).show(src), localOf(to).show(dst))
 	}
 	return path.Dir(dst), path.Base(dst), nil
 }

@@ -31,7 +31,8 @@ type Directory struct {
 	// shows it so. Nil, and if it says nil: User.
 	Shown func() (*User, error)
 
-	portable bool // for tests: not by openat2
+	local    *local // nil: it is a sandbox's
+	portable bool   // for tests: not by openat2
 }
 
 // User is a user and a group of this machine.
@@ -56,7 +57,7 @@ func (d Directory) do(ctx context.Context, what, name string, changes bool, f fu
 	var shown *User
 	if d.Shown != nil {
 		if shown, err = d.Shown(); err != nil {
-			return fail(what, name, err)
+			return d.local.fail(what, name, err)
 		}
 	}
 	a, err := openAnchor(d.Path, d.portable)
@@ -65,12 +66,12 @@ func (d Directory) do(ctx context.Context, what, name string, changes bool, f fu
 	}
 	defer a.Close()
 	err = d.User.as(func() error {
-		return f(&tree{anchor: a, as: d.Root, offset: d.Offset, owner: d.User, shown: shown}, name, rel)
+		return f(&tree{anchor: a, as: d.Root, offset: d.Offset, owner: d.User, shown: shown, local: d.local}, name, rel)
 	})
 	if errors.Is(err, errEscape) { // by a link that was put there meanwhile
 		err = &outsideError{}
 	}
-	return fail(what, name, err)
+	return d.local.fail(what, name, err)
 }
 
 // Stat implements FS.
@@ -171,7 +172,8 @@ func (d Directory) Read(ctx context.Context, name string, o ReadOptions, to func
 		if err != nil {
 			return err
 		}
-		return copyTo(w, reader{ctx, io.NewSectionReader(f, o.Offset, o.length(s.size))})
+		n, w := o.part(s.size, w)
+		return copyTo(w, reader{ctx, io.NewSectionReader(f, o.Offset, n)})
 	})
 }
 
@@ -182,13 +184,33 @@ func (o ReadOptions) check() error {
 	return nil
 }
 
-// length is how much is read of a file of that size.
-func (o ReadOptions) length(size int64) int64 {
-	rest := max(0, size-o.Offset)
-	if o.Limit > 0 {
-		rest = min(rest, o.Limit)
+// part is how much is asked for of a file of that size, and w, for no more than that.
+// A size of 0 says nothing: files in /proc have it, whatever is in them.
+func (o ReadOptions) part(size int64, w io.Writer) (int64, io.Writer) {
+	n := max(0, size-o.Offset)
+	switch {
+	case size == 0 && o.Limit == 0: // one byte more, to be refused and not cut off
+		return DefaultLimits.Bytes + 1, &atMost{w: w, most: DefaultLimits.Bytes, left: DefaultLimits.Bytes}
+	case size == 0:
+		n = o.Limit
+	case o.Limit > 0:
+		n = min(n, o.Limit)
 	}
-	return rest
+	return n, &atMost{w: w, most: n, left: n}
+}
+
+// atMost refuses more than that many bytes.
+type atMost struct {
+	w          io.Writer
+	most, left int64
+}
+
+func (a *atMost) Write(p []byte) (int, error) {
+	if int64(len(p)) > a.left {
+		return 0, fmt.Errorf("more than %d bytes came", a.most)
+	}
+	a.left -= int64(len(p))
+	return a.w.Write(p)
 }
 
 // A reader ends with its context.

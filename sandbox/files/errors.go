@@ -32,7 +32,11 @@ func (e *kindError) Error() string {
 
 // fail is why something could not be done with a file, as an error of the
 // contract.
-func fail(what, name string, err error) error {
+func fail(what, name string, err error) error { return (*local)(nil).fail(what, name, err) }
+
+// fail is why something could not be done with a file of this machine, or of a
+// sandbox if l is nil.
+func (l *local) fail(what, name string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -52,7 +56,13 @@ func fail(what, name string, err error) error {
 		return false
 	}
 	as := func(k error, hint string) error {
-		return corral.Errorf(k, hint, "cannot %s %s: %w", what, show(name), err)
+		return corral.Errorf(k, hint, "cannot %s %s: %w", what, l.show(name), err)
+	}
+	inSandbox := func(hint string) string {
+		if l != nil {
+			return ""
+		}
+		return hint
 	}
 	switch {
 	case errors.As(err, &outside):
@@ -60,15 +70,15 @@ func fail(what, name string, err error) error {
 	case errors.As(err, &kind):
 		return as(corral.ErrInvalid, "")
 	case is(syscall.EROFS):
-		return as(corral.ErrDenied, "use the workspace, if the sandbox may write to it, or /tmp")
+		return as(corral.ErrDenied, inSandbox("use the workspace, if the sandbox may write to it, or /tmp"))
 	case is(fs.ErrNotExist, syscall.ENOTDIR):
-		return corral.Errorf(corral.ErrNotFound, "corral sandbox ls-files shows what is there", "cannot %s %s: %w", what, show(name), syscall.ENOENT)
+		return corral.Errorf(corral.ErrNotFound, inSandbox("corral sandbox ls-files shows what is there"), "cannot %s %s: %w", what, l.show(name), syscall.ENOENT)
 	case is(syscall.ENOTEMPTY):
 		return as(corral.ErrConflict, "remove it with what is in it")
 	case is(fs.ErrExist):
 		return as(corral.ErrConflict, "")
 	case is(fs.ErrPermission):
-		return as(corral.ErrDenied, "the sandbox's user has no permission; see the owner and the mode of the file and of the directories above it")
+		return as(corral.ErrDenied, inSandbox("the sandbox's user has no permission; see the owner and the mode of the file and of the directories above it"))
 	case is(syscall.ENOSPC, syscall.EDQUOT):
 		return as(corral.ErrUnavailable, "remove something first: there is no space left")
 	case is(syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL, syscall.EFBIG, syscall.EISDIR, fs.ErrInvalid):

@@ -173,7 +173,7 @@ type Page struct {
 // ReadOptions say which part of a file is wanted.
 type ReadOptions struct {
 	Offset int64
-	Limit  int64 // bytes; 0: to the end that the file had when it was opened
+	Limit  int64 // bytes; 0: to the end that the file had when it was opened, or if it seemed empty to its end
 }
 
 // WriteOptions say how a file is written.

@@ -5,11 +5,40 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
 	"github.com/corral-exec/corral"
 )
+
+// local is what a directory is to messages that is not a sandbox's: they have names as
+// they were written, and no hints about sandboxes.
+type local struct {
+	name    string // in the directory, absolute and clean
+	written string // what was written for that
+}
+
+// localOf is nil for files of a sandbox.
+func localOf(f FS) *local {
+	d, _ := f.(Directory)
+	return d.local
+}
+
+// show is a name as it can stand in a message.
+func (l *local) show(name string) string {
+	if l == nil {
+		return show(name)
+	}
+	rel, ok := below(l.name, path.Clean(name))
+	switch {
+	case !ok:
+		return show(filepath.Join(filepath.Dir(l.written), name))
+	case rel == ".":
+		return show(l.written)
+	}
+	return show(filepath.Join(l.written, rel))
+}
 
 // Local returns the directory of this machine that has name in it, with links on the
 // way followed, and the path of name in that directory.
@@ -29,7 +58,7 @@ func Local(name string) (FS, string, error) {
 	if real, err := filepath.EvalSymlinks(abs); err == nil {
 		if info, err := os.Stat(real); err == nil && info.IsDir() {
 			if tail == "/." {
-				return Directory{Path: real, Root: "/"}, "/.", nil
+				return localDirectory(real, "/.", name)
 			}
 			if real != abs {
 				abs = real
@@ -38,12 +67,16 @@ func Local(name string) (FS, string, error) {
 	}
 	parent, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if err != nil {
-		return nil, "", noDirectory(filepath.Dir(abs), err)
+		return nil, "", noDirectory(filepath.Dir(filepath.Clean(name)), err)
 	}
 	if filepath.Dir(abs) == abs {
-		return Directory{Path: abs, Root: "/"}, "/", nil
+		return localDirectory(abs, "/", name)
 	}
-	return Directory{Path: parent, Root: "/"}, "/" + filepath.Base(abs) + tail, nil
+	return localDirectory(parent, "/"+filepath.Base(abs)+tail, name)
+}
+
+func localDirectory(dir, name, written string) (FS, string, error) {
+	return Directory{Path: dir, Root: "/", local: &local{path.Clean(name), written}}, name, nil
 }
 
 // noDirectory says why a directory of this machine cannot be found.

@@ -59,7 +59,7 @@ func (u *unpacking) all() error {
 			err = u.one(e)
 		}
 		if err != nil {
-			return fail("unpack", path.Join(u.as, u.to, e.name), err)
+			return u.local.fail("unpack", path.Join(u.as, u.to, e.name), err)
 		}
 	}
 	for i := len(u.later) - 1; i >= 0; i-- {
@@ -69,7 +69,7 @@ func (u *unpacking) all() error {
 			err = errors.Join(p.chmod(p.base, fs.FileMode(e.mode)), p.Close())
 		}
 		if err != nil {
-			return fail("give its mode to", path.Join(u.as, u.to, e.name), err)
+			return u.local.fail("give its mode to", path.Join(u.as, u.to, e.name), err)
 		}
 	}
 	return nil
@@ -181,6 +181,7 @@ func (k *packing) add(d dir, base, name string, level int) error {
 		}
 		defer f.Close()
 		e.size, e.mode, e.mtime, e.attributes = s.size, s.mode, s.mtime, d.attributes(base)
+		k.writer.empty = func(string) ([]byte, error) { return all(reader{k.ctx, f}, name) }
 		return k.writer.add(e, reader{k.ctx, f})
 	case TypeLink:
 		if e.target, err = d.readlink(base); err != nil {

@@ -66,6 +66,7 @@ type tree struct {
 	offset int    // of IDs
 	owner  *User  // who is shown as
 	shown  *User  // if not nil
+	local  *local // for errors
 }
 
 // A place is where a file is, or would be.

@@ -31,6 +31,15 @@ func ReadFile(ctx context.Context, f FS, name string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// all is what is left of a file.
+func all(r io.Reader, name string) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, MaxReadFile+1))
+	if len(data) > MaxReadFile {
+		err = tooLarge(name)
+	}
+	return data, err
+}
+
 func tooLarge(name string) error {
 	return corral.Errorf(corral.ErrInvalid, "read it in parts, with FS.Read", "%s has more than %d bytes", name, MaxReadFile)
 }
