@@ -47,6 +47,8 @@ type unpacking struct {
 	to      string
 	// Modes of directories that their owner could not fill if they had them.
 	later []entry
+
+	checked string // the directory that straight saw last
 }
 
 func (u *unpacking) all() error {
@@ -63,8 +65,11 @@ func (u *unpacking) all() error {
 		}
 	}
 	for i := len(u.later) - 1; i >= 0; i-- {
-		e := u.later[i]
-		p, err := u.locate(path.Join(u.to, e.name), false)
+		e, p := u.later[i], place{}
+		err := u.straight(e.name)
+		if err == nil {
+			p, err = u.locate(path.Join(u.to, e.name), false)
+		}
 		if err == nil {
 			err = errors.Join(p.chmod(p.base, fs.FileMode(e.mode)), p.Close())
 		}
@@ -75,10 +80,34 @@ func (u *unpacking) all() error {
 	return nil
 }
 
+// straight fails if there is a link on the way to a directory of the archive. In a sandbox
+// links lead where its commands can go anyway. On this machine one that came before could
+// lead to files beside those that are unpacked.
+func (u *unpacking) straight(name string) error {
+	if u.local == nil || name == u.checked {
+		return nil
+	}
+	at := path.Join(u.to, name)
+	switch real, err := u.resolve(at, true); {
+	case err != nil:
+		return err
+	case real != at:
+		return corral.Errorf(corral.ErrInvalid, "remove the link, or copy elsewhere", "there is a link on the way, and nothing is written through one")
+	}
+	u.checked = name
+	return nil
+}
+
 func (u *unpacking) one(e entry) error {
 	name := path.Join(u.to, e.name)
 	if e.typ == TypeDir {
+		if err := u.straight(e.name); err != nil {
+			return err
+		}
 		return u.directory(e, name)
+	}
+	if err := u.straight(path.Dir(e.name)); err != nil {
+		return err
 	}
 	if parent := path.Dir(name); e.name != path.Base(e.name) {
 		if err := u.makeDirs(parent, 0o755); err != nil {
@@ -94,6 +123,7 @@ func (u *unpacking) one(e entry) error {
 	case TypeFile:
 		return put(p.dir, p.base, u.archive, file{mode: e.mode, mtime: e.mtime, attributes: e.attributes, lenient: true})
 	case TypeLink:
+		u.checked = ""
 		if err := ignoreAbsent(p.remove(p.base, false)); err != nil {
 			return err
 		}
@@ -101,6 +131,9 @@ func (u *unpacking) one(e entry) error {
 	}
 	if e.target == e.name {
 		return nil
+	}
+	if err := u.straight(path.Dir(e.target)); err != nil {
+		return err
 	}
 	from, err := u.locate(path.Join(u.to, e.target), false)
 	if err != nil {
