@@ -90,7 +90,8 @@ func (a *app) printSandbox(d sandboxDetails) error {
 	return w.Flush()
 }
 
-// workspaces are the lines about the workspace of the last container, and about a private workspace that no container has now.
+// workspaces are the lines about the workspace of the last container, and about a private
+// workspace that no container has now.
 func (d sandboxDetails) workspaces() (lines [][2]string) {
 	at := ", at " + d.Workdir
 	private := d.Workspace

@@ -132,9 +132,9 @@ func (s *Server) notify(ctx context.Context, client *sdk.ServerSession, token an
 }
 
 // Serve serves one client on a pair of streams, until in ends (then the error
-// is nil) or ctx does. A line that is no message is answered with an error. Commands in the foreground of a call are killed then. If
-// in and out are closers, they are closed; otherwise a Read of in that blocks
-// outlives Serve.
+// is nil) or ctx does. Commands in the foreground of a call are killed then. A line
+// that is no message is answered with an error. If in and out are closers, they are
+// closed; otherwise a Read of in that blocks outlives Serve.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
