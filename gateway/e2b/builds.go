@@ -102,7 +102,7 @@ func (b *build) end(status string, why *reason) {
 	if b.lost > 0 {
 		b.note(b.last[0].Step, fmt.Sprintf("%d lines are not kept", b.lost))
 	}
-	b.logs, b.last = append(b.logs, b.last...), nil
+	b.logs, b.last, b.lost = append(b.logs, b.last...), nil, 0
 	b.status, b.reason = status, why
 }
 
