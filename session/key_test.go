@@ -41,3 +41,13 @@ func TestKey(t *testing.T) {
 		r.ok(err)
 	})
 }
+
+// The rules of an agent "default" would be those of main.
+func TestAgentDefault(t *testing.T) {
+	if err := ValidateAgent("default"); !errors.Is(err, corral.ErrInvalid) {
+		t.Error(err)
+	}
+	if err := ValidateAgent(DefaultAgent); err != nil {
+		t.Error(err)
+	}
+}

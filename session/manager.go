@@ -49,6 +49,9 @@ func ValidateAgent(name string) error {
 	if err := corral.ValidateID(name); err != nil {
 		return corral.Errorf(corral.ErrInvalid, corral.Hint(err), "%q is no name of an agent: %w", name, err)
 	}
+	if name == "default" { // in the file of approvals its rules would be those of main
+		return corral.Errorf(corral.ErrInvalid, "use "+DefaultAgent+", or another name", "%q is no name of an agent: it was once that of the agent %s", name, DefaultAgent)
+	}
 	return nil
 }
 

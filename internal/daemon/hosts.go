@@ -254,7 +254,11 @@ func (a *agentHosts) Start(ctx context.Context, cmd corral.Command) (corral.Proc
 	if cmd, err = a.placed(ctx, cmd, route); err != nil {
 		return nil, err
 	}
-	return router.Start(ctx, cmd)
+	p, err := router.Start(ctx, cmd)
+	if err == nil {
+		a.hosts.policies.guard.Began(a.name, cmd.ID)
+	}
+	return p, err
 }
 
 // placed is a command with what the configuration says of PATH before what the

@@ -151,7 +151,7 @@ func (g *Guard) handleAnswer(ctx context.Context, rec approval.Record, h Handler
 	case unknown:
 		return h.Denied(ctx, rec, "its environment, which is not written down, is gone with a restart; run it again, which needs no other approval as long as this one is good", false)
 	case rec.State == approval.Consumed, !fresh && lapsed: // not known whether the command was started
-		run = h.Resume
+		ctx, run = context.WithValue(ctx, resumed{}, true), h.Resume
 	default:
 		ctx = context.WithValue(ctx, firstUse{}, true)
 	}
@@ -182,19 +182,46 @@ func (g *Guard) handleAnswer(ctx context.Context, rec approval.Record, h Handler
 // forgotten, and Serve must not run it twice.
 type firstUse struct{}
 
-var errUsed = corral.Errorf(corral.ErrDenied, "", "the approval was used already")
+// resumed is the key of contexts in which a command may use an approval again of which it is
+// not known whether it was started, in an earlier life.
+type resumed struct{}
 
-// use uses an approval up.
+var errUsed = corral.Errorf(corral.ErrDenied, "ask for a new approval", "the approval was used already")
+
+const (
+	maxRan = 4096
+	// useAgain is how long after its use an approval is good for the same command once more,
+	// if that was not started.
+	useAgain = 10 * time.Minute
+)
+
+// use uses an approval up. The command that used it may use it again only if it was not
+// started: one that is over, and was removed, would run once more.
 func (g *Guard) use(ctx context.Context, rec approval.Record, claim approval.Claim) error {
 	g.using.Lock()
 	defer g.using.Unlock()
-	if first, _ := ctx.Value(firstUse{}).(bool); first {
-		if now, err := g.cfg.Desk.Get(rec.Agent, rec.ID); err == nil && now.State == approval.Consumed {
+	key := ranKey(claim.Agent, claim.CommandID)
+	if now, err := g.cfg.Desk.Get(rec.Agent, rec.ID); err == nil && now.State == approval.Consumed {
+		ran, known := g.ran.Get(key)
+		first, again := ctx.Value(firstUse{}) != nil, ctx.Value(resumed{}) != nil
+		if first || now.CommandID == claim.CommandID && !again && (ran || !known && time.Since(now.ConsumedAt) > useAgain) {
 			return errUsed
 		}
 	}
 	_, err := g.cfg.Desk.Consume(ctx, rec.ID, claim)
+	if err == nil {
+		g.ran.Put(key, false)
+	}
 	return err
+}
+
+func ranKey(agent, id string) string { return agent + " " + id }
+
+// Began notes that a command was started, which may have used an approval.
+func (g *Guard) Began(agent, id string) {
+	if _, used := g.ran.Get(ranKey(agent, id)); used {
+		g.ran.Put(ranKey(agent, id), true)
+	}
 }
 
 // Await waits for the answer to an approval. It answers with the result of approve, unless
