@@ -153,8 +153,9 @@ func (c Command) Validate() error {
 		return Errorf(ErrInvalid, "provide a command to start", "the command is empty")
 	case c.Timeout < 0:
 		return Errorf(ErrInvalid, "0 means no time-out", "the time-out %v is negative", c.Timeout)
-	case c.Log.Head < 0 || c.Log.Tail < 0:
-		return Errorf(ErrInvalid, "0 means the default", "the log limit %d+%d is negative", c.Log.Head, c.Log.Tail)
+	}
+	if err := c.Log.Validate(); err != nil {
+		return err
 	}
 	if len(c.Description) > MaxDescription {
 		return Errorf(ErrInvalid, fmt.Sprintf("use at most %d bytes", MaxDescription), "the description has %d bytes", len(c.Description))

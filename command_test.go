@@ -3,6 +3,7 @@ package corral_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -86,6 +87,20 @@ func TestValidIDIsAFileName(t *testing.T) {
 			t.Fatalf("%q is valid", id)
 		}
 	})
+}
+
+func TestLogLimit(t *testing.T) {
+	const most = math.MaxInt64
+	for _, l := range []corral.LogLimit{{}, {Head: 1}, {Tail: most / 2}, {Head: most - 1, Tail: 1}, {Head: most - corral.LimitOutput.Tail}} {
+		if err := l.Validate(); err != nil {
+			t.Errorf("%+v: %v", l, err)
+		}
+	}
+	for _, l := range []corral.LogLimit{{Head: -1}, {Head: 10, Tail: -5}, {Head: most}, {Tail: most}, {Head: most, Tail: 1}, {Head: most, Tail: most}} {
+		if err := (corral.Command{Shell: "true", Log: l}).Validate(); !errors.Is(err, corral.ErrInvalid) || corral.Hint(err) == "" {
+			t.Errorf("%+v: %v", l, err)
+		}
+	}
 }
 
 func TestNewID(t *testing.T) {

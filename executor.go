@@ -1,8 +1,10 @@
 package corral
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"math"
 	"time"
 )
 
@@ -243,6 +245,17 @@ func (s LogStat) Gap() int64 { return s.GapEnd - s.GapStart }
 type LogLimit struct {
 	Head int64 `json:"head"`
 	Tail int64 `json:"tail"`
+}
+
+// Validate checks that a log can have this limit. The error is ErrInvalid.
+func (l LogLimit) Validate() error {
+	switch {
+	case l.Head < 0 || l.Tail < 0:
+		return Errorf(ErrInvalid, "0 means the default", "the log limit %d+%d is negative", l.Head, l.Tail)
+	case cmp.Or(l.Head, LimitOutput.Head) > math.MaxInt64-cmp.Or(l.Tail, LimitOutput.Tail):
+		return Errorf(ErrInvalid, "use smaller ones", "the log limit %d+%d is too large to count with", l.Head, l.Tail)
+	}
+	return nil
 }
 
 // Stream tells standard output from standard error.

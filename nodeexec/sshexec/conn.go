@@ -232,30 +232,115 @@ func (h *host) keep(c *conn) {
 	}
 }
 
-// open opens a session.
+// open opens a session. The caller calls owned.Done when it owns the session's
+// goroutines.
 func (h *host) open(ctx context.Context) (*conn, ssh.Channel, <-chan *ssh.Request, error) {
 	for {
 		c, err := h.acquire(ctx)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		ch, requests, err := c.client.OpenChannel("session", nil)
-		if err == nil {
-			return c, ch, requests, nil
+		o, err := h.openOn(ctx, c)
+		switch {
+		case err != nil:
+			return nil, nil, nil, h.unavailable(err)
+		case o.err == nil:
+			return c, o.ch, o.requests, nil
 		}
-		var refused *ssh.OpenChannelError
-		if !errors.As(err, &refused) {
-			h.release(c)
-			h.drop(c) // it is broken; the next try uses another one
-			if ctx.Err() != nil {
-				return nil, nil, nil, h.unavailable(err)
-			}
-			continue
-		}
-		if h.refused(c) {
-			return nil, nil, nil, corral.Errorf(corral.ErrUnavailable, "see MaxSessions in its sshd_config", "%s opens no session: %w", h.node(), err)
+		h.all.owned.Done()
+		switch none := h.notOpened(c, o.err); {
+		case none:
+			return nil, nil, nil, corral.Errorf(corral.ErrUnavailable, "see MaxSessions in its sshd_config", "%s opens no session: %w", h.node(), o.err)
+		case ctx.Err() != nil, errors.Is(o.err, errSilent):
+			return nil, nil, nil, h.unavailable(o.err)
 		}
 	}
+}
+
+// opened is a server's answer to the request for a session.
+type opened struct {
+	ch       ssh.Channel
+	requests <-chan *ssh.Request
+	err      error
+}
+
+var errSilent = errors.New("it does not say whether it opens a session")
+
+// openOn asks for a session on a connection, with room for it. The error is about ctx,
+// or this program: then the room is free again when the server has answered.
+func (h *host) openOn(ctx context.Context, c *conn) (opened, error) {
+	h.mu.Lock()
+	closed := h.closed
+	if !closed {
+		h.all.owned.Add(2) // the goroutine, and the caller
+	}
+	h.mu.Unlock()
+	if closed {
+		h.release(c)
+		return opened{}, errClosed
+	}
+	answer := make(chan opened)
+	go func() {
+		defer h.all.owned.Done()
+		// A server may answer keep and nothing else.
+		silent := time.AfterFunc(h.all.cfg.keepalive, func() {
+			h.all.log.Warn("an SSH host does not say whether it opens a session", "node", h.node())
+			c.close()
+		})
+		var o opened
+		o.ch, o.requests, o.err = c.client.OpenChannel("session", nil)
+		if !silent.Stop() && o.err != nil {
+			o.err = errSilent
+		}
+		select {
+		case answer <- o:
+		case <-ctx.Done(): // nobody waits for it
+			if o.err == nil {
+				h.discard(c, o.ch, o.requests)()
+			} else {
+				h.notOpened(c, o.err)
+			}
+		}
+	}()
+	select {
+	case o := <-answer:
+		return o, nil
+	case <-ctx.Done():
+		h.all.owned.Done()
+		return opened{}, ctx.Err()
+	}
+}
+
+// discard ignores the server's messages about a session until that is closed, which end
+// asks for. A server that does not close it in time loses the connection.
+func (h *host) discard(c *conn, ch ssh.Channel, requests <-chan *ssh.Request) (end func()) {
+	closed := make(chan struct{})
+	h.all.owned.Go(func() {
+		defer close(closed)
+		ssh.DiscardRequests(requests)
+		h.release(c)
+	})
+	return sync.OnceFunc(func() {
+		time.AfterFunc(closeTime, func() {
+			select {
+			case <-closed:
+			default: // a send waits for the server
+				c.close()
+			}
+		})
+		_ = ch.Close() // it may be closed
+	})
+}
+
+// notOpened frees the room of a session that was not opened. It reports whether the server
+// allows none at all.
+func (h *host) notOpened(c *conn, err error) bool {
+	if refused := (*ssh.OpenChannelError)(nil); errors.As(err, &refused) {
+		return h.refused(c)
+	}
+	h.release(c)
+	h.drop(c) // it is broken; the next try uses another one
+	return false
 }
 
 // refused notes that the server allows no more sessions on a connection. It reports

@@ -33,6 +33,14 @@ type talk struct {
 // session it ends each before it has read anything.
 func startBadServer(t *testing.T, session func(s talk)) *sshd {
 	t.Helper()
+	return startOwnServer(t, func(owned *sync.WaitGroup, nc net.Conn, cfg *ssh.ServerConfig) {
+		serveBadly(owned, nc, cfg, session)
+	})
+}
+
+// startOwnServer starts a server that is not OpenSSH's.
+func startOwnServer(t *testing.T, serve func(owned *sync.WaitGroup, nc net.Conn, cfg *ssh.ServerConfig)) *sshd {
+	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +72,7 @@ func startBadServer(t *testing.T, session func(s talk)) *sshd {
 			}
 			owned.Go(func() {
 				defer nc.Close()
-				serveBadly(&owned, nc, cfg, session)
+				serve(&owned, nc, cfg)
 			})
 		}
 	})

@@ -46,6 +46,7 @@ type Config struct {
 
 	keepalive time.Duration // between two checks of a server
 	idle      time.Duration // how long a connection without a session is kept
+	leave     time.Duration // how long Close lets servers answer
 }
 
 // Hosts are the SSH hosts that commands can go to. Every method may be called
@@ -75,6 +76,9 @@ func New(cfg Config) (*Hosts, error) {
 	if cfg.idle == 0 {
 		cfg.idle = time.Minute
 	}
+	if cfg.leave == 0 {
+		cfg.leave = 5 * time.Second
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -92,7 +96,16 @@ func New(cfg Config) (*Hosts, error) {
 
 // Close closes every connection. Commands that run are lost.
 func (all *Hosts) Close() error {
+	disconnect := sync.OnceFunc(all.disconnect)
+	late := time.AfterFunc(all.cfg.leave, disconnect) // commands may wait for a server
 	err := all.procs.Close()
+	late.Stop()
+	disconnect()
+	all.owned.Wait()
+	return err
+}
+
+func (all *Hosts) disconnect() {
 	all.mu.Lock()
 	hosts := all.hosts
 	all.hosts, all.closed = map[string]*host{}, true
@@ -100,8 +113,6 @@ func (all *Hosts) Close() error {
 	for _, h := range hosts {
 		h.close()
 	}
-	all.owned.Wait()
-	return err
 }
 
 // unseen is the error of a process whose end this program has not seen.

@@ -124,6 +124,7 @@ func (h *host) start(ctx context.Context, l launch, info *corral.Info) (streamex
 	if err != nil {
 		return nil, err
 	}
+	defer h.all.owned.Done()
 	m := newMarks()
 	s := h.newSession(c, ch, requests, m, l.TTY == nil)
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })

@@ -25,33 +25,23 @@ func (h *host) ask(ctx context.Context, script func(m marks) string) (string, er
 	if err != nil {
 		return "", err
 	}
-	closed := make(chan struct{})
-	h.all.owned.Go(func() {
-		defer close(closed)
-		ssh.DiscardRequests(requests)
-		h.release(c)
-	})
-	stop := context.AfterFunc(ctx, func() { ch.Close() })
+	defer h.all.owned.Done()
+	end := h.discard(c, ch, requests)
+	defer end()
+	stop := context.AfterFunc(ctx, end)
 	defer stop()
-	defer func() {
-		_ = ch.Close() // it may be closed
-		time.AfterFunc(closeTime, func() {
-			select {
-			case <-closed:
-			default: // a send waits for the server
-				c.close()
-			}
-		})
-	}()
 	h.all.owned.Go(func() { _, _ = io.Copy(io.Discard, ch.Stderr()) }) // ends with the channel
 	m := newMarks()
-	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{bootstrap}))
-	if err == nil && !ok {
-		err = errors.New("it executes no commands")
-	}
-	if err == nil {
-		_, err = io.WriteString(ch, "eval "+quote(script(m))+"\n")
-	}
+	_, err = within(ctx, h, func() (struct{}, error) {
+		ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{bootstrap}))
+		if err == nil && !ok {
+			err = errors.New("it executes no commands")
+		}
+		if err == nil {
+			_, err = io.WriteString(ch, "eval "+quote(script(m))+"\n")
+		}
+		return struct{}{}, err
+	})
 	if err != nil {
 		if ctx.Err() != nil { // which has closed the channel
 			err = ctx.Err()
@@ -59,21 +49,66 @@ func (h *host) ask(ctx context.Context, script func(m marks) string) (string, er
 		return "", corral.Errorf(corral.ErrUnavailable, "", "cannot ask %s: %w", h.node(), err)
 	}
 	_ = ch.CloseWrite() // if the connection is gone, no answer comes
+	reply, err := within(ctx, h, func() (reply, error) { return readReply(ctx, ch, m) })
+	if err != nil {
+		return "", corral.Errorf(corral.ErrLost, "", "%s does not answer: %w; it says %s", h.node(), err, firstLine(reply.seen))
+	}
+	return reply.answer, nil
+}
+
+// reply is what a host prints: the answer between the marks, or all that there is without
+// one.
+type reply struct {
+	answer string
+	seen   []byte
+}
+
+func readReply(ctx context.Context, from io.Reader, m marks) (reply, error) {
 	out := preamble{marks: m}
 	buf := make([]byte, 4<<10)
 	for {
-		n, err := ch.Read(buf)
+		n, err := from.Read(buf)
 		answer, _, done, perr := out.add(buf[:n])
 		switch {
 		case done:
-			return answer, nil
+			return reply{answer: answer}, nil
 		case ctx.Err() != nil:
 			err = ctx.Err()
 		case perr != nil:
 			err = perr
 		}
 		if err != nil {
-			return "", corral.Errorf(corral.ErrLost, "", "%s does not answer: %w; it says %s", h.node(), err, firstLine(out.seen))
+			return reply{seen: out.seen}, err
+		}
+	}
+}
+
+// lastWord is how long a server has to close a session that is given up, so that what it
+// said can be told.
+const lastWord = time.Second
+
+// within does something that only the server or the end of the connection ends. It does not
+// wait for it much longer than ctx.
+func within[T any](ctx context.Context, h *host, do func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	h.all.owned.Go(func() {
+		v, err := do()
+		done <- result{v, err}
+	})
+	var late <-chan time.Time
+	for over := ctx.Done(); ; {
+		select {
+		case r := <-done:
+			return r.value, r.err
+		case <-over:
+			over, late = nil, time.After(lastWord)
+		case <-late:
+			var none T
+			return none, ctx.Err()
 		}
 	}
 }

@@ -143,12 +143,15 @@ func (s *Store) catchUp(ctx context.Context, until uint64) error {
 			return nil
 		}
 		if natskv.Replaced(err) { // it was purged, and is not needed
-			if s.seen, err = s.kv.NextRevision(ctx, all, s.seen); errors.Is(err, natskv.ErrNone) {
+			revision, nerr := s.kv.NextRevision(ctx, all, s.seen)
+			switch {
+			case errors.Is(nerr, natskv.ErrNone):
 				return nil
-			}
-			if err == nil {
+			case nerr == nil:
+				s.seen = revision
 				continue
 			}
+			err = nerr
 		}
 		if err != nil {
 			return err

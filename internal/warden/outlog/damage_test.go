@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,6 +183,15 @@ func TestNewerFormat(t *testing.T) {
 		_, err := Open(root, "x", corral.LogLimit{Head: 10, Tail: 20})
 		if err == nil || !strings.Contains(err.Error(), "log of x: "+name) || !strings.Contains(err.Error(), "a newer version of Corral wrote it") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A limit that was written down wrong is no limit of a log.
+func TestOpenLimit(t *testing.T) {
+	for _, limit := range []corral.LogLimit{{Head: 10, Tail: -5}, {Head: -1}, {Head: math.MaxInt64, Tail: 1}, {Tail: math.MaxInt64}} {
+		if _, err := Open(testRoot(t), "x", limit); err == nil || !strings.Contains(err.Error(), "the log limit") {
+			t.Errorf("%+v: %v", limit, err)
 		}
 	}
 }

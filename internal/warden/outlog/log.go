@@ -44,7 +44,8 @@ const (
 	suffixPos = ".pos"
 )
 
-// New returns a log without output. No file is made before the first byte.
+// New returns a log without output. No file is made before the first byte. limit is
+// valid: of one that others wrote down Open tells.
 func New(dir *os.Root, id string, limit corral.LogLimit) *Log {
 	l := &Log{root: dir, id: id, head: limit.Head, tail: limit.Tail, runs: newRuns()}
 	if l.head == 0 {
@@ -59,6 +60,9 @@ func New(dir *os.Root, id string, limit corral.LogLimit) *Log {
 // Open returns the log that New made earlier with the same arguments, as its
 // writer left it. A log without output has no files and is no error.
 func Open(dir *os.Root, id string, limit corral.LogLimit) (*Log, error) {
+	if err := limit.Validate(); err != nil {
+		return nil, fmt.Errorf("cannot open the log of %s: %v", id, err) // not ErrInvalid: the caller is not to blame
+	}
 	l := New(dir, id, limit)
 	if err := l.open(); err != nil {
 		l.closeFiles()

@@ -28,7 +28,7 @@ func (e *Ended) Unwrap() error { return ErrGone }
 // client is one connection, from Hello on.
 type client struct {
 	conn     wire.Conn
-	items    map[string]*wire.Message // what the warden had at Hello
+	items    map[string]*wire.Message // what the warden had at Hello; see keepItem
 	warden   uint64                   // which one it is: since when it lives, in Unix ns; 0 if it does not say
 	confines bool                     // it knows execution domains
 	dials    bool                     // it connects to ports
@@ -94,9 +94,6 @@ func greet(ctx context.Context, conn wire.Conn) (*client, error) {
 	return c, nil
 }
 
-// maxItems bounds what a hostile warden can make us remember.
-const maxItems = 1 << 16
-
 func (c *client) hello() error {
 	epoch, req := c.epoch, c.next
 	features := []string{wire.FeatureTerminalFirst}
@@ -107,7 +104,7 @@ func (c *client) hello() error {
 		Features: features, StartedAt: uint64(time.Now().UnixNano())}); err != nil {
 		return err
 	}
-	greeted := false
+	greeted, kept := false, 0
 	for {
 		m, fds, err := c.conn.Recv()
 		closeFDs(fds)
@@ -124,10 +121,9 @@ func (c *client) hello() error {
 			return errors.New(m.Text)
 		case !greeted: // meant for the gateway that was connected before
 		case m.Type == wire.Item:
-			if len(c.items) >= maxItems {
-				return fmt.Errorf("the warden lists more than %d processes", maxItems)
+			if err := c.keepItem(m, &kept); err != nil {
+				return err
 			}
-			c.items[m.ID] = m
 		case m.Type == wire.OK && m.Req == req:
 			return nil
 		}

@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 // what the fuzzer wants.
 type hostile struct {
 	script *wire.Frames
+	tag    []byte // of the process that it lists
 	once   sync.Once
 	closed chan struct{}
 	hello  chan *wire.Message
@@ -42,9 +43,9 @@ type hostile struct {
 	last   atomic.Uint64 // number of the last one
 }
 
-func newHostile(script []byte) *hostile {
+func newHostile(script, tag []byte) *hostile {
 	return &hostile{
-		script: wire.NewFrames(bytes.NewReader(script), io.Discard, nopCloser{}), closed: make(chan struct{}),
+		tag: tag, script: wire.NewFrames(bytes.NewReader(script), io.Discard, nopCloser{}), closed: make(chan struct{}),
 		hello: make(chan *wire.Message, 3), asked: make(chan uint64, 100),
 	}
 }
@@ -63,7 +64,7 @@ func (h *hostile) Send(m *wire.Message, fds ...int) error {
 	}
 	if m.Type == wire.Hello {
 		h.hello <- &wire.Message{Type: wire.Hello, Req: m.Req, Epoch: m.Epoch, Features: []string{wire.FeatureDial}}
-		h.hello <- &wire.Message{Type: wire.Item, ID: "known", Req: m.Req, Tag: []byte("{}")}
+		h.hello <- &wire.Message{Type: wire.Item, ID: "known", Req: m.Req, Tag: h.tag}
 		h.hello <- &wire.Message{Type: wire.OK, Req: m.Req}
 	}
 	return nil
@@ -104,9 +105,17 @@ func (nopCloser) Close() error { return nil }
 // Whatever a sandbox's warden says, the gateway neither panics nor hangs, and
 // makes nothing up.
 func FuzzHostileWarden(f *testing.F) {
-	var b bytes.Buffer
-	w := wire.NewFrames(nil, &b, nopCloser{})
-	for _, m := range []*wire.Message{
+	add := func(tag string, script ...*wire.Message) {
+		var b bytes.Buffer
+		w := wire.NewFrames(nil, &b, nopCloser{})
+		for _, m := range script {
+			if err := w.Send(m); err != nil {
+				f.Fatal(err)
+			}
+		}
+		f.Add(b.Bytes(), []byte(tag))
+	}
+	add("{}", []*wire.Message{
 		{Type: wire.Started, Req: 2, ID: "known", Tag: []byte("{}"), Flags: wire.FlagStdin, Offset: 1 << 63},
 		{Type: wire.Started, Req: 2, ID: "x", Tag: []byte("{}")},
 		{Type: wire.Output, ID: "x", Stream: 1, Data: []byte("hello")},
@@ -120,14 +129,14 @@ func FuzzHostileWarden(f *testing.F) {
 		{Type: wire.PortData, Data: []byte("hello")},
 		{Type: wire.PortData, Offset: 5, Data: []byte("x"), Flags: wire.FlagEOF},
 		{Type: wire.PortClose, Text: "a\nb"},
-	} {
-		if err := w.Send(m); err != nil {
-			f.Fatal(err)
-		}
+	}...)
+	for _, tag := range []string{`{"limit":{"head":10,"tail":-5}}`, `{"limit":{"head":9223372036854775807,"tail":9223372036854775807}}`} {
+		add(tag,
+			&wire.Message{Type: wire.Started, Req: 2, ID: "known", Tag: []byte(tag)},
+			&wire.Message{Type: wire.Output, ID: "known", Stream: 1, Data: make([]byte, 64)})
 	}
-	f.Add(b.Bytes())
-	f.Fuzz(func(t *testing.T, in []byte) {
-		h := newHostile(in)
+	f.Fuzz(func(t *testing.T, in, tag []byte) {
+		h := newHostile(in, tag)
 		used := false
 		e, err := New(Options{
 			Dir: t.TempDir(), Untrusted: true,

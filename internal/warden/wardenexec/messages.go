@@ -56,11 +56,14 @@ const maxInput = 1 << 62
 // readTag reads what the warden keeps of a process, and checks the rest of what it says of it.
 func (p *process) readTag(m *wire.Message, t *tag) error {
 	err := json.Unmarshal(m.Tag, t)
+	if err == nil {
+		err = t.Limit.Validate()
+	}
 	if err == nil && m.Offset > maxInput {
 		err = fmt.Errorf("it says that the process was given %d bytes of input", m.Offset)
 	}
 	if err != nil {
-		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %w", p.id, err)
+		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %v", p.id, err) // not ErrInvalid: the caller is not to blame
 	}
 	return nil
 }
