@@ -91,3 +91,23 @@ func TestGreetingOfALyingWarden(t *testing.T) {
 		t.Errorf("Attach: %v", err)
 	}
 }
+
+// What a warden gives back of a process goes into the journal, and is no larger than what
+// was given to it.
+func TestTagOfALyingWarden(t *testing.T) {
+	f := newFake(t, func(f *fake, m *wire.Message, fds []int) {
+		closeFDs(fds)
+		if m.Type == wire.Attach {
+			tag := []byte(`{"nonce":"` + strings.Repeat("x", wire.MaxTag) + `"}`)
+			f.send(&wire.Message{Type: wire.Started, Req: m.Req, ID: m.ID, PID: 1, Tag: tag, Flags: wire.FlagTTY})
+		}
+	})
+	f.gw.(*wire.Packets).SetOneWay()
+	e := fakeExecutor(t, f.connect)
+	if err := e.records.start("x", 1, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Attach(t.Context(), "x"); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "more than 8192") {
+		t.Errorf("Attach: %v", err)
+	}
+}

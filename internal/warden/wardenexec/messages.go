@@ -55,6 +55,9 @@ const maxInput = 1 << 62
 
 // readTag reads what the warden keeps of a process, and checks the rest of what it says of it.
 func (p *process) readTag(m *wire.Message, t *tag) error {
+	if len(m.Tag) > wire.MaxTag { // it goes into the record
+		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: it has %d bytes, more than %d", p.id, len(m.Tag), wire.MaxTag)
+	}
 	err := json.Unmarshal(m.Tag, t)
 	if err == nil {
 		err = t.Limit.Validate()
