@@ -122,7 +122,7 @@ func (r *Router) Route(cmd Command) (Route, error) {
 //
 // If a host cannot tell whether it has the ID, Start goes on without it, unless this
 // Router started the ID there; otherwise one node that is switched off would stop every
-// start.
+// start. Without a digest, a node that this Router did not use is ErrConflict.
 //
 // Fresh: the ID is new, so the Router does not search the hosts for it.
 func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
@@ -232,8 +232,10 @@ func (r *Router) startAgain(ctx context.Context, cmd Command, p Process, route R
 	switch lives.Digest {
 	case cmd.Digest():
 		return p, nil
-	case "":
-		return r.startUnknown(ctx, cmd, lives, route)
+	case "": // a node might only claim to have the ID, to be sent the command
+		if _, known := r.started.Get(cmd.ID); known || lives.Host != HostNode {
+			return r.startUnknown(ctx, cmd, lives, route)
+		}
 	}
 	return nil, Errorf(ErrConflict, "use a new id for a new command", "id %s was used for another command", cmd.ID)
 }
