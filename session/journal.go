@@ -38,6 +38,7 @@ type line struct {
 	ID     string       `json:"id,omitempty"`
 	Start  *begun       `json:"start,omitempty"`
 	Info   *corral.Info `json:"info,omitempty"`
+	Node   string       `json:"node,omitempty"` // of begun: identifies the node of Info, whose name may change
 	Reason Reason       `json:"reason,omitempty"`
 	End    *ended       `json:"end,omitempty"`
 	Owed   bool         `json:"owed,omitempty"` // of an end: it becomes an event unless a call has seen it

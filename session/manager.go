@@ -170,7 +170,7 @@ func (m *Manager) replay(l line) {
 	}
 	switch l.Op {
 	case opBegun:
-		s.info = l.Info
+		s.info, s.node = l.Info, l.Node
 	case opBackground:
 		s.background = true
 		s.info = cmp.Or(l.Info, s.info)
@@ -216,7 +216,7 @@ func (s *Session) lines() []line {
 	start, id := s.start, s.id
 	lines := []line{{Op: opStart, ID: id, Start: &start}}
 	if s.info != nil {
-		lines = append(lines, line{Op: opBegun, ID: id, Info: s.info})
+		lines = append(lines, line{Op: opBegun, ID: id, Info: s.info, Node: s.node})
 	}
 	if s.background {
 		lines = append(lines, line{Op: opBackground, ID: id})
