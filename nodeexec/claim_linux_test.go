@@ -2,6 +2,7 @@ package nodeexec_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -71,4 +72,21 @@ func TestNodeClaimsAProcessOfAnother(t *testing.T) {
 			t.Errorf("two nodes claim it: %v", err)
 		}
 	}
+}
+
+// A time of a node that no clock shows is refused, since in UTC it may have no JSON.
+func TestNodeTellsATimeWithoutJSON(t *testing.T) {
+	h := newHostile(t)
+	h.claims(`,"startedAt":"9999-12-31T23:59:59-10:00"`)
+	x, _, err := h.fabric.Select(t.Context(), evilID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if p, err := x.Attach(ctx, "job"); err == nil {
+		_, err := json.Marshal(p.Info())
+		t.Errorf("it was believed: %v", err)
+	}
+	h.logged("a process of the year 10000")
 }
