@@ -116,7 +116,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		sessions: map[string]*Session{}, running: map[string]*atomic.Int64{}, agents: map[string]*executorOf{}, leaving: map[string]bool{},
 	}
 	var err error
-	if m.journal, err = openJournal(cfg.Dir, m.replay); err != nil {
+	if m.journal, err = openJournal(cfg.Dir, m.replay, m.log); err != nil {
 		return nil, err
 	}
 	kept := m.kept()
