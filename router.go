@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/corral-exec/corral/internal/decided"
+	"github.com/corral-exec/corral/internal/located"
 	"github.com/corral-exec/corral/internal/recent"
 	"github.com/corral-exec/corral/internal/turn"
 )
@@ -121,7 +122,7 @@ func (r *Router) Route(cmd Command) (Route, error) {
 //
 // If a host cannot tell whether it has the ID, Start goes on without it, unless this
 // Router started the ID there; otherwise one node that is switched off would stop every
-// start.
+// start. Without a digest, a node that this Router did not use is ErrConflict.
 //
 // Fresh: the ID is new, so the Router does not search the hosts for it.
 func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
@@ -231,8 +232,10 @@ func (r *Router) startAgain(ctx context.Context, cmd Command, p Process, route R
 	switch lives.Digest {
 	case cmd.Digest():
 		return p, nil
-	case "":
-		return r.startUnknown(ctx, cmd, lives, route)
+	case "": // a node might only claim to have the ID, to be sent the command
+		if _, known := r.started.Get(cmd.ID); known || lives.Host != HostNode {
+			return r.startUnknown(ctx, cmd, lives, route)
+		}
 	}
 	return nil, Errorf(ErrConflict, "use a new id for a new command", "id %s was used for another command", cmd.ID)
 }
@@ -264,7 +267,7 @@ func (r *Router) startUnknown(ctx context.Context, cmd Command, lives Info, rout
 }
 
 // Attach finds a process on the host that has it. The error is ErrNotFound only if
-// every host says so.
+// every host says so. A node is believed only if no other host may have the process.
 func (r *Router) Attach(ctx context.Context, id string) (Process, error) {
 	if err := ValidateID(id); err != nil {
 		return nil, Errorf(ErrNotFound, Hint(err), "no process can have that id: %w", err)
@@ -274,7 +277,7 @@ func (r *Router) Attach(ctx context.Context, id string) (Process, error) {
 
 func (r *Router) find(ctx context.Context, id string) (Process, error) {
 	if at, ok := r.started.Get(id); ok {
-		p, err := r.attachAt(ctx, at.host, id)
+		p, err := r.attachAt(located.Or(ctx, string(at.host), at.node), at.host, id)
 		if err == nil {
 			return r.wrap(p, at), nil
 		}
@@ -284,7 +287,10 @@ func (r *Router) find(ctx context.Context, id string) (Process, error) {
 		r.started.Forget(id)
 	}
 	var unknown error
-	for _, host := range []Host{HostGateway, HostSandbox, HostNode} {
+	for _, host := range located.Among(ctx, HostGateway, HostSandbox, HostNode) {
+		if host == HostNode && unknown != nil {
+			break
+		}
 		p, err := r.attachAt(ctx, host, id)
 		switch {
 		case err == nil:
@@ -305,20 +311,15 @@ func (r *Router) find(ctx context.Context, id string) (Process, error) {
 }
 
 func (r *Router) attachAt(ctx context.Context, host Host, id string) (Process, error) {
-	var ex interface {
-		Attach(context.Context, string) (Process, error)
-	}
 	switch {
 	case host == HostSandbox && r.opt.Sandbox != nil:
-		ex = r.opt.Sandbox
+		return r.opt.Sandbox.Attach(ctx, id)
 	case host == HostGateway && r.opt.Gateway != nil:
-		ex = r.opt.Gateway
+		return r.opt.Gateway.Attach(ctx, id)
 	case host == HostNode && r.opt.Nodes != nil:
-		ex = r.opt.Nodes
-	default:
-		return nil, ErrNotFound
+		return r.opt.Nodes.Attach(ctx, id)
 	}
-	return ex.Attach(ctx, id)
+	return nil, ErrNotFound
 }
 
 func (r *Router) executor(ctx context.Context, host Host, node string) (Executor, string, error) {

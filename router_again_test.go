@@ -139,3 +139,18 @@ func TestRouterAsksAgainWhatIsNotKnown(t *testing.T) {
 		})
 	}
 }
+
+// A node that claims to have an ID, and does not say of which command, is not sent the
+// command.
+func TestRouterSendsNothingToANodeThatClaimsAnID(t *testing.T) {
+	pl := newPlaces(t)
+	r := pl.router(func(o *corral.RouterOptions) { o.Nodes = nodesOf{silent{pl.node}} })
+	cmd := corral.Command{ID: "job", Shell: "sleep"}
+	mustStart(t, pl.node, cmd)
+	if p, err := r.Start(t.Context(), cmd); !errors.Is(err, corral.ErrConflict) {
+		t.Errorf("%v, %v", p, err)
+	}
+	if got := pl.starts(); got != [3]int{0, 0, 1} {
+		t.Errorf("starts %v", got)
+	}
+}

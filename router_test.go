@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/decided"
+	"github.com/corral-exec/corral/internal/located"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/nodeexec"
 )
@@ -327,7 +328,9 @@ func TestRouterAttach(t *testing.T) {
 		{"in the sandbox", func(p *places) *fakeexec.Executor { return p.sandbox }, nil, nil},
 		{"on the gateway", func(p *places) *fakeexec.Executor { return p.gateway }, nil, nil},
 		{"on the node", func(p *places) *fakeexec.Executor { return p.node }, nil, nil},
-		{"another is down", func(p *places) *fakeexec.Executor { return p.node }, func(p *places) []*fakeexec.Executor { return []*fakeexec.Executor{p.sandbox, p.gateway} }, nil},
+		{"another is down", func(p *places) *fakeexec.Executor { return p.sandbox }, func(p *places) []*fakeexec.Executor { return []*fakeexec.Executor{p.gateway, p.node} }, nil},
+		// The node could lie about what the others have.
+		{"on the node alone that answers", func(p *places) *fakeexec.Executor { return p.node }, func(p *places) []*fakeexec.Executor { return []*fakeexec.Executor{p.sandbox} }, corral.ErrUnavailable},
 		{"nowhere", nil, nil, corral.ErrNotFound},
 		{"nowhere that answers", nil, func(p *places) []*fakeexec.Executor { return []*fakeexec.Executor{p.sandbox} }, corral.ErrUnavailable},
 		{"two do not answer", nil, func(p *places) []*fakeexec.Executor { return []*fakeexec.Executor{p.sandbox, p.node} }, corral.ErrUnavailable},
@@ -367,6 +370,21 @@ func TestRouterAttach(t *testing.T) {
 	cancel()
 	if _, err := newPlaces(t).router(nil).Attach(ctx, "job"); !errors.Is(err, context.Canceled) || errors.Is(err, corral.ErrUnavailable) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// A process is looked for only where its caller knows it to be.
+func TestRouterAttachesAtAPlace(t *testing.T) {
+	pl := newPlaces(t)
+	mustStart(t, pl.node, corral.Command{Shell: "true", ID: "job"})
+	pl.breaks(pl.sandbox, fakeexec.OpAttach, corral.Errorf(corral.ErrUnavailable, "", "no engine"))
+	for host, want := range map[corral.Host]error{
+		corral.HostNode: nil, corral.HostGateway: corral.ErrNotFound, corral.HostSandbox: corral.ErrUnavailable, "moon": corral.ErrNotFound,
+	} {
+		ctx := located.With(t.Context(), located.Place{Host: string(host)})
+		if _, err := pl.router(nil).Attach(ctx, "job"); !errors.Is(err, want) {
+			t.Errorf("at %s: %v, want %v", host, err, want)
+		}
 	}
 }
 

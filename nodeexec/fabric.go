@@ -291,6 +291,12 @@ func (f *Fabric) remember(process, node string) {
 	f.seen[process] = node
 }
 
+func (f *Fabric) forgetNodeOf(process string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.seen, process)
+}
+
 func (f *Fabric) closedError() error {
 	return corral.Errorf(corral.ErrUnavailable, "", "this program lets go of its nodes")
 }

@@ -52,6 +52,9 @@ func (p *process) Info() corral.Info { return p.info.Info }
 // Origin is for package origin.
 func (p *process) Origin() *origin.Origin { return p.info.Origin }
 
+// NodeID is for package origin.
+func (p *process) NodeID() string { return p.peer.id }
+
 func (p *process) Log() corral.Log { return &p.log }
 
 // waitFirst is how long Wait waits for the end of a running stream before it asks.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/located"
 )
 
 const (
@@ -326,10 +327,18 @@ func (c candidate) String() string {
 }
 
 // Attach implements corral.Nodes. The error is ErrNotFound only if every node
-// says so.
+// says so. If the caller knows the node (package located), that node alone is asked. A
+// process that two nodes claim is ErrUnavailable: one of them lies.
 func (f *Fabric) Attach(ctx context.Context, id string) (corral.Process, error) {
 	if err := corral.ValidateID(id); err != nil {
 		return nil, corral.Errorf(corral.ErrNotFound, corral.Hint(err), "no process can have that id: %w", err)
+	}
+	if at := located.From(ctx).Node; at != "" {
+		is := func(c candidate) bool { return c.ID == at || c.full == at } // no node's full name is the id of another
+		for _, c := range filter(f.candidates(ctx, is), is) {
+			return f.attachAt(ctx, c, id)
+		}
+		return nil, corral.Errorf(corral.ErrNotFound, "", "node %s is not paired any more, and had process %s", at, id)
 	}
 	f.mu.Lock()
 	last, seen := f.seen[id]
@@ -350,16 +359,24 @@ func (f *Fabric) Attach(ctx context.Context, id string) (corral.Process, error) 
 		asking.Go(func() { found[i], errs[i] = f.attachAt(ctx, c, id) })
 	}
 	asking.Wait()
+	var claims []candidate
+	var p corral.Process
 	var unknown error
-	for i := range all {
+	for i, c := range all {
 		switch {
 		case errs[i] == nil:
-			return found[i], nil
+			claims, p = append(claims, c), found[i]
 		case !errors.Is(errs[i], corral.ErrNotFound) && unknown == nil:
 			unknown = errs[i]
 		}
 	}
 	switch {
+	case len(claims) == 1:
+		return p, nil
+	case len(claims) > 1:
+		f.forgetNodeOf(id)
+		f.warn("several nodes claim to have the same process", "process", id, "nodes", describe(claims))
+		return nil, corral.Errorf(corral.ErrUnavailable, "find out which of them lies, and take it away with corral nodes revoke", "%d nodes claim to have process %s: %s", len(claims), id, describe(claims))
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case unknown != nil:

@@ -47,7 +47,7 @@ func (a Agent) addProcess(p corral.Process, o origin.Origin, foreign bool) (*Ses
 	}
 	err := a.m.journal.add(line{Op: opStart, ID: s.id, Start: &s.start})
 	if err == nil {
-		err = a.m.journal.add(line{Op: opBegun, ID: s.id, Info: &info})
+		err = a.m.journal.add(line{Op: opBegun, ID: s.id, Info: &info, Node: origin.NodeOf(p)})
 	}
 	if err != nil {
 		return nil, s.notBegun(err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -38,6 +39,7 @@ type line struct {
 	ID     string       `json:"id,omitempty"`
 	Start  *begun       `json:"start,omitempty"`
 	Info   *corral.Info `json:"info,omitempty"`
+	Node   string       `json:"node,omitempty"` // of begun: identifies the node of Info, whose name may change
 	Reason Reason       `json:"reason,omitempty"`
 	End    *ended       `json:"end,omitempty"`
 	Owed   bool         `json:"owed,omitempty"` // of an end: it becomes an event unless a call has seen it
@@ -72,10 +74,13 @@ type ended struct {
 }
 
 // A table is the journal on disk.
-type table struct{ *journal.File }
+type table struct {
+	*journal.File
+	log *slog.Logger
+}
 
 // openJournal opens the journal for one Manager alone and calls each with every line.
-func openJournal(dir string, each func(line)) (*table, error) {
+func openJournal(dir string, each func(line), log *slog.Logger) (*table, error) {
 	f, err := journal.Open(dir, journal.Options{Name: journalName, What: "the table of sessions", Each: decoded(each)})
 	if err != nil {
 		hint := ""
@@ -84,7 +89,7 @@ func openJournal(dir string, each func(line)) (*table, error) {
 		}
 		return nil, corral.Errorf(corral.ErrUnavailable, hint, "cannot open the table of sessions in %s: %w", dir, err)
 	}
-	return &table{f}, nil
+	return &table{f, log}, nil
 }
 
 func decoded(each func(line)) func(journal.Line) error {
@@ -136,12 +141,17 @@ func (j *table) compact(snapshot func() []line) error {
 	return j.rewrite(snapshot)
 }
 
+// rewrite leaves out a line that cannot be encoded: otherwise one such line would keep the
+// journal of all sessions from being written anew.
 func (j *table) rewrite(snapshot func() []line) error {
-	return j.Compact(func() (b []byte, err error) {
+	return j.Compact(func() (b []byte, _ error) {
 		for _, l := range snapshot() {
-			text, lerr := l.encode()
-			b, err = append(b, text...), errors.Join(err, lerr)
+			text, err := l.encode()
+			if err != nil {
+				j.log.Error("a line is left out of the table of sessions", "op", l.Op, "session", l.ID, "error", err)
+			}
+			b = append(b, text...)
 		}
-		return b, err
+		return b, nil
 	})
 }

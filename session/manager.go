@@ -119,7 +119,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		sessions: map[string]*Session{}, running: map[string]*atomic.Int64{}, agents: map[string]*executorOf{}, leaving: map[string]bool{},
 	}
 	var err error
-	if m.journal, err = openJournal(cfg.Dir, m.replay); err != nil {
+	if m.journal, err = openJournal(cfg.Dir, m.replay, m.log); err != nil {
 		return nil, err
 	}
 	kept := m.kept()
@@ -173,7 +173,7 @@ func (m *Manager) replay(l line) {
 	}
 	switch l.Op {
 	case opBegun:
-		s.info = l.Info
+		s.info, s.node = l.Info, l.Node
 	case opBackground:
 		s.background = true
 		s.info = cmp.Or(l.Info, s.info)
@@ -219,7 +219,7 @@ func (s *Session) lines() []line {
 	start, id := s.start, s.id
 	lines := []line{{Op: opStart, ID: id, Start: &start}}
 	if s.info != nil {
-		lines = append(lines, line{Op: opBegun, ID: id, Info: s.info})
+		lines = append(lines, line{Op: opBegun, ID: id, Info: s.info, Node: s.node})
 	}
 	if s.background {
 		lines = append(lines, line{Op: opBackground, ID: id})

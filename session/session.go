@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/located"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 // A Session is a command of an agent. It is a corral.Process that stays the same even
@@ -31,6 +34,7 @@ type Session struct {
 	mu         sync.Mutex
 	proc       corral.Process // the executor's; nil before ready, and, if it ended in an earlier life, until it is needed
 	info       *corral.Info
+	node       string // identifies the node of info (see origin.NodeOf); empty also if only an earlier version noted info
 	end        *ended // set once
 	background bool
 	gone       bool  // forgotten
@@ -89,19 +93,25 @@ func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
 		return s.notBegun(err)
 	}
 	s.found(p)
-	if info := p.Info(); s.start.Background || info.Notice != "" || len(info.Warnings) > 0 {
+	info := p.Info()
+	if s.start.Background || info.Notice != "" || len(info.Warnings) > 0 || info.Host == corral.HostNode {
 		// A caller that has seen the command run must never hear that it did not. And
 		// the executor that the next life asks may not know all of Info, such as the
-		// reason of the route.
-		if err := s.m.journal.add(line{Op: opBegun, ID: s.id, Info: &info}); err != nil {
-			s.m.log.Warn("what is known of the process of a session may be forgotten", "session", s.id, "error", err)
-		}
+		// reason of the route. The next life asks no node but this one.
+		s.noteBegun(p)
 	}
-	info := p.Info()
 	s.m.log.Info("a command was started", "session", s.id, "agent", s.start.Agent, "key", s.start.Key, "host", string(info.Host), "node", info.Node)
 	s.m.spawn(func() { s.watch(p) })
 	s.spawnNotice()
 	return nil
+}
+
+// noteBegun records what is known of the process.
+func (s *Session) noteBegun(p corral.Process) {
+	info := p.Info()
+	if err := s.m.journal.add(line{Op: opBegun, ID: s.id, Info: &info, Node: origin.NodeOf(p)}); err != nil {
+		s.m.log.Warn("what is known of the process of a session may be forgotten", "session", s.id, "error", err)
+	}
 }
 
 // spawnNotice starts notice, if the session wants it.
@@ -131,7 +141,7 @@ func (s *Session) found(p corral.Process) {
 	if s.info != nil && len(s.info.Notice) > len(info.Notice) {
 		info.Notice = s.info.Notice
 	}
-	s.proc, s.info, s.away = p, &info, nil
+	s.proc, s.info, s.node, s.away = p, &info, origin.NodeOf(p), nil
 	select {
 	case <-s.ready:
 	default:
@@ -169,7 +179,12 @@ func (s *Session) reattach(looked func()) corral.Process {
 		p, err := s.attach(s.m.life)
 		switch {
 		case err == nil:
-			s.found(p)
+			s.mu.Lock()
+			news := s.node != origin.NodeOf(p)
+			s.mu.Unlock()
+			if s.found(p); news {
+				s.noteBegun(p)
+			}
 			looked()
 			return p
 		case s.m.life.Err() != nil:
@@ -199,8 +214,25 @@ func (s *Session) attach(ctx context.Context) (corral.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ex.Attach(ctx, s.id)
+	s.mu.Lock()
+	known, node := s.info, s.node
+	s.mu.Unlock()
+	if known == nil {
+		return ex.Attach(ctx, s.id)
+	}
+	p, err := ex.Attach(located.With(ctx, located.Place{Host: string(known.Host), Node: node}), s.id)
+	if err != nil {
+		return nil, err
+	}
+	at := p.Info()
+	if at.Host != known.Host || node != "" && origin.NodeOf(p) != node || node == "" && at.Node != known.Node {
+		return nil, corral.Errorf(corral.ErrUnavailable, "see whether a node lies", "session %s is on %s, and cannot have moved to %s", s.id, spot(*known), spot(at))
+	}
+	return p, nil
 }
+
+// spot says where a process is.
+func spot(info corral.Info) string { return strings.TrimSpace(string(info.Host) + " " + info.Node) }
 
 // notFound ends a session that the executor does not know.
 func (s *Session) notFound(err error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"maps"
 	"os"
 	"strings"
@@ -254,6 +255,26 @@ func TestCompact(t *testing.T) {
 		r.reopen()
 		r.events(67)
 		r.status(r.again(keep), Completed, "")
+	})
+}
+
+// A line that has no JSON keeps no other from being written.
+func TestCompactLeavesOutWhatHasNoJSON(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		var log bytes.Buffer
+		r.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+		x := r.useNodes(corral.HostNode, "n1", "odd")
+		x.info.StartedAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+		odd := r.begin("sleep", Options{Background: true})
+		x.info.StartedAt = time.Time{}
+		other := r.begin("sleep", Options{Background: true})
+		r.ok(r.m.journal.rewrite(r.m.snapshot))
+		if text := log.String(); !strings.Contains(text, "a line is left out of the table of sessions") || !strings.Contains(text, odd.ID()) {
+			r.Errorf("the log: %s", text)
+		}
+		r.reopen()
+		r.status(r.again(odd), Running, "")
+		r.status(r.again(other), Running, "")
 	})
 }
 

@@ -34,15 +34,32 @@ type Info struct {
 // Of returns what p was begun as, or nil if that is not known. It looks through
 // processes that wrap another one and have a method Unwrap.
 func Of(p corral.Process) *Origin {
+	if q, ok := inner[interface{ Origin() *Origin }](p); ok {
+		return q.Origin()
+	}
+	return nil
+}
+
+// NodeOf returns what identifies the node of p: its id, since its name may change, or
+// the name if it has no id. Empty: p is on no node.
+func NodeOf(p corral.Process) string {
+	if q, ok := inner[interface{ NodeID() string }](p); ok && p.Info().Host == corral.HostNode {
+		return q.NodeID()
+	}
+	return p.Info().Node
+}
+
+// inner returns the first of p, and of what it wraps, that is a T.
+func inner[T any](p corral.Process) (t T, ok bool) {
 	for {
-		switch q := p.(type) {
-		case interface{ Origin() *Origin }:
-			return q.Origin()
-		case interface{ Unwrap() corral.Process }:
-			p = q.Unwrap()
-		default:
-			return nil
+		if q, ok := p.(T); ok {
+			return q, true
 		}
+		w, ok := p.(interface{ Unwrap() corral.Process })
+		if !ok {
+			return t, false
+		}
+		p = w.Unwrap()
 	}
 }
 

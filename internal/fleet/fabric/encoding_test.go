@@ -130,3 +130,21 @@ func TestHostileNotice(t *testing.T) {
 		t.Errorf("%+v, %v", got.Info, err)
 	}
 }
+
+// Times that no clock shows are refused; some of them have no JSON in UTC.
+func TestHostileTimes(t *testing.T) {
+	for at, ok := range map[string]bool{
+		"9999-12-31T23:59:59-10:00": false, "0001-01-01T00:00:00+10:00": false, "2151-01-01T00:00:00Z": false, "1899-12-31T23:59:59Z": false,
+		"0001-01-01T00:00:00Z": true, "1970-01-01T00:00:00Z": true, "2026-11-27T12:00:00+14:00": true, "2150-12-31T23:59:59Z": true,
+	} {
+		for _, answer := range []string{
+			`{"boot":"b","info":{"id":"job","startedAt":"` + at + `"}}`,
+			`{"boot":"b","exit":{"exitCode":0,"reason":"exited","startedAt":"` + at + `","endedAt":"2026-11-27T12:00:00Z"}}`,
+			`{"boot":"b","exit":{"exitCode":0,"reason":"exited","startedAt":"2026-11-27T12:00:00Z","endedAt":"` + at + `"}}`,
+		} {
+			if a, err := ParseAnswer([]byte(answer)); (err == nil) != ok {
+				t.Errorf("%s: %+v, %v", answer, a, err)
+			}
+		}
+	}
+}

@@ -171,19 +171,35 @@ func ParseAnswer(b []byte) (Answer, error) {
 			return Answer{}, fmt.Errorf("%w: no process ends as %+v", ErrMalformed, *e)
 		}
 		e.Refused = e.Refused[:min(len(e.Refused), maxRefused)]
-		e.StartedAt, e.EndedAt = e.StartedAt.UTC(), e.EndedAt.UTC()
+		if err := clock(&e.StartedAt, &e.EndedAt); err != nil {
+			return Answer{}, err
+		}
 	}
 	if s := a.Stat; s != nil && (s.GapStart < 0 || s.GapEnd < s.GapStart || s.Size < s.GapEnd) {
 		return Answer{}, fmt.Errorf("%w: no log is like %+v", ErrMalformed, *s)
 	}
 	if a.Info != nil {
 		a.Info.Notice = corral.JoinNotice(a.Info.Notice)
-		a.Info.StartedAt = a.Info.StartedAt.UTC()
+		if err := clock(&a.Info.StartedAt); err != nil {
+			return Answer{}, err
+		}
 	}
 	if a.Error != nil && a.Error.Message == "" {
 		return Answer{}, fmt.Errorf("%w: an error without text", ErrMalformed)
 	}
 	return a, nil
+}
+
+// clock makes the times of an answer UTC. It refuses those that no clock shows: in UTC
+// some have no JSON. The gateway may add a century to the others (see nodeexec), and they
+// are still a number of nanoseconds.
+func clock(times ...*time.Time) error {
+	for _, t := range times {
+		if *t = t.UTC(); !t.IsZero() && (t.Year() < 1900 || t.Year() > 2150) {
+			return fmt.Errorf("%w: a process of the year %d", ErrMalformed, t.Year())
+		}
+	}
+	return nil
 }
 
 // EncodeError returns err in its form for the wire.
