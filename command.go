@@ -153,9 +153,8 @@ func (c Command) Validate() error {
 		return Errorf(ErrInvalid, "provide a command to start", "the command is empty")
 	case c.Timeout < 0:
 		return Errorf(ErrInvalid, "0 means no time-out", "the time-out %v is negative", c.Timeout)
-	}
-	if err := c.Log.Validate(); err != nil {
-		return err
+	case !c.Log.Valid():
+		return Errorf(ErrInvalid, "0 means the default", "no log can have the limit %d+%d", c.Log.Head, c.Log.Tail)
 	}
 	if len(c.Description) > MaxDescription {
 		return Errorf(ErrInvalid, fmt.Sprintf("use at most %d bytes", MaxDescription), "the description has %d bytes", len(c.Description))

@@ -1,10 +1,8 @@
 package corral
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"math"
 	"time"
 )
 
@@ -247,16 +245,8 @@ type LogLimit struct {
 	Tail int64 `json:"tail"`
 }
 
-// Validate checks that a log can have this limit. The error is ErrInvalid.
-func (l LogLimit) Validate() error {
-	switch {
-	case l.Head < 0 || l.Tail < 0:
-		return Errorf(ErrInvalid, "0 means the default", "the log limit %d+%d is negative", l.Head, l.Tail)
-	case cmp.Or(l.Head, LimitOutput.Head) > math.MaxInt64-cmp.Or(l.Tail, LimitOutput.Tail):
-		return Errorf(ErrInvalid, "use smaller ones", "the log limit %d+%d is too large to count with", l.Head, l.Tail)
-	}
-	return nil
-}
+// Valid reports whether a log can have this limit.
+func (l LogLimit) Valid() bool { return min(l.Head, l.Tail) >= 0 && max(l.Head, l.Tail) < 1<<62 }
 
 // Stream tells standard output from standard error.
 type Stream uint8

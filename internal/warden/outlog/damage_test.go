@@ -190,7 +190,7 @@ func TestNewerFormat(t *testing.T) {
 // A limit that was written down wrong is no limit of a log.
 func TestOpenLimit(t *testing.T) {
 	for _, limit := range []corral.LogLimit{{Head: 10, Tail: -5}, {Head: -1}, {Head: math.MaxInt64, Tail: 1}, {Tail: math.MaxInt64}} {
-		if _, err := Open(testRoot(t), "x", limit); err == nil || !strings.Contains(err.Error(), "the log limit") {
+		if _, err := Open(testRoot(t), "x", limit); err == nil || !strings.Contains(err.Error(), "limit") {
 			t.Errorf("%+v: %v", limit, err)
 		}
 	}

@@ -60,8 +60,8 @@ func New(dir *os.Root, id string, limit corral.LogLimit) *Log {
 // Open returns the log that New made earlier with the same arguments, as its
 // writer left it. A log without output has no files and is no error.
 func Open(dir *os.Root, id string, limit corral.LogLimit) (*Log, error) {
-	if err := limit.Validate(); err != nil {
-		return nil, fmt.Errorf("cannot open the log of %s: %v", id, err) // not ErrInvalid: the caller is not to blame
+	if !limit.Valid() {
+		return nil, fmt.Errorf("cannot open the log of %s: none can have the limit %d+%d", id, limit.Head, limit.Tail)
 	}
 	l := New(dir, id, limit)
 	if err := l.open(); err != nil {

@@ -32,7 +32,7 @@ func TestLimitOfALyingWarden(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := e.Attach(t.Context(), "x")
-			if !errors.Is(err, corral.ErrUnavailable) || errors.Is(err, corral.ErrInvalid) || !strings.Contains(err.Error(), "the log limit") {
+			if !errors.Is(err, corral.ErrUnavailable) || errors.Is(err, corral.ErrInvalid) || !strings.Contains(err.Error(), "limit") {
 				t.Errorf("%s, listed %s: Attach: %v", limit, listed, err)
 			}
 		}

@@ -59,14 +59,14 @@ func (p *process) readTag(m *wire.Message, t *tag) error {
 		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: it has %d bytes, more than %d", p.id, len(m.Tag), wire.MaxTag)
 	}
 	err := json.Unmarshal(m.Tag, t)
-	if err == nil {
-		err = t.Limit.Validate()
+	if err == nil && !t.Limit.Valid() {
+		err = fmt.Errorf("its log cannot have the limit %d+%d", t.Limit.Head, t.Limit.Tail)
 	}
 	if err == nil && m.Offset > maxInput {
 		err = fmt.Errorf("it says that the process was given %d bytes of input", m.Offset)
 	}
 	if err != nil {
-		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %v", p.id, err) // not ErrInvalid: the caller is not to blame
+		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %w", p.id, err)
 	}
 	return nil
 }
