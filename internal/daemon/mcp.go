@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool/mcp"
 )
@@ -36,7 +39,15 @@ type mcpServer struct {
 func (s *Gateway) MCP(agent, model string) *mcp.Server { return s.newMCP(mcpClient{agent, model}) }
 
 func (s *Gateway) newMCP(c mcpClient) *mcp.Server {
-	return mcp.New(mcp.Config{Tools: agentTools{s, c.agent, c.model}, Version: s.opt.Version, Context: s.callerOf, Log: s.log})
+	return mcp.New(mcp.Config{
+		Tools: agentTools{s, c.agent, c.model}, Version: s.opt.Version, Context: s.callerOf, Approves: s.approves, Log: s.log,
+	})
+}
+
+// approves says whether who calls may answer approvals, and why not for good, as over
+// HTTP. On standard input and output the caller is the operator.
+func (s *Gateway) approves(ctx context.Context) (may bool, always error) {
+	return access.From(ctx).Role.Has(access.Approve), gateway.Widens(ctx, hostPolicy{s.hosts}, "to allow always")
 }
 
 // ServeHTTP passes a request on to the server of its agent.

@@ -33,6 +33,10 @@ type Config struct {
 	// headers are ignored.
 	Context func(context.Context, http.Header) context.Context
 
+	// Approves says whether the user of a client may answer for the approvals of its own
+	// calls, and why not for good; nil: also for good. If it is nil itself, every user may.
+	Approves func(context.Context) (may bool, always error)
+
 	// Instructions are for the model, after those about the tools.
 	Instructions string
 
@@ -95,7 +99,7 @@ func (s *Server) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallT
 	if s.cfg.Context != nil && req.Extra != nil && req.Extra.Header != nil {
 		ctx = s.cfg.Context(ctx, req.Extra.Header)
 	}
-	ask := elicitationOf(req)
+	ask := s.elicitationOf(ctx, req)
 	if ask != nil {
 		ctx = tool.WithApprover(ctx, ask.approve)
 	}
