@@ -151,6 +151,15 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return fmt.Errorf("cannot go on serving MCP: %w", err)
 }
 
+// Clients is how many there are now.
+func (s *Server) Clients() int {
+	n := 0
+	for range s.sdk.Sessions() {
+		n++
+	}
+	return n
+}
+
 // Close ends the clients' sessions of the protocol over HTTP, and kills commands in the
 // foreground of a call.
 func (s *Server) Close() error {
