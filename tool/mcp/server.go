@@ -55,8 +55,9 @@ const instructions = `Commands run through the tool exec. What takes long goes o
 
 // A Server serves the tools of one agent to any number of clients.
 type Server struct {
-	cfg Config
-	sdk *sdk.Server
+	cfg      Config
+	sdk      *sdk.Server
+	sessions sessions
 }
 
 // New returns a server.
@@ -93,6 +94,7 @@ func New(cfg Config) *Server {
 
 // call handles a call of any tool.
 func (s *Server) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	defer s.sessions.begin(req.Session.ID())()
 	if token := req.Params.GetProgressToken(); token != nil {
 		ctx = tool.WithProgress(ctx, s.cfg.ProgressEvery, func(p tool.Progress) { s.notify(ctx, req.Session, token, p) })
 	}
