@@ -131,18 +131,21 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, api.Reply{Text: text})
 }
 
-// widens says why a request may not change what is allowed from now on. Only the
+// widens is Widens for a request.
+func (s *Server) widens(r *http.Request, what string) error {
+	return Widens(r.Context(), s.cfg.Policy, what)
+}
+
+// Widens says why who calls may not change what is allowed from now on. Only the
 // operator and the senders that are configured may, as with overrides. With its token
 // a platform may run commands by the policy there is, and pass on that a person
-// allowed one once.
-func (s *Server) widens(r *http.Request, what string) error {
-	if g := access.From(r.Context()); operator(r) || g.ID != "" && g.Role.Has(access.Approve) {
+// allowed one once. The policy may be nil.
+func Widens(ctx context.Context, p Policy, what string) error {
+	if g := access.From(ctx); operator(ctx) || g.ID != "" && g.Role.Has(access.Approve) {
 		return nil
 	}
-	if s.cfg.Policy != nil {
-		if _, err := s.authorised(r, nil); err == nil {
-			return nil
-		}
+	if p != nil && p.CheckSender(config.CallerFrom(ctx).Sender) == nil {
+		return nil
 	}
 	return corral.Errorf(corral.ErrDenied, "use the Unix socket, as corral approvals does on the gateway's machine, or name a sender of commands.allowFrom; allow-once needs neither",
 		"%s is for the operator, and a token is not enough", what)
@@ -150,8 +153,8 @@ func (s *Server) widens(r *http.Request, what string) error {
 
 // operator reports whether a request is the operator's: it came by the Unix socket, or
 // from a browser that was signed in by a link from there, and names no other sender.
-func operator(r *http.Request) bool {
-	return access.From(r.Context()) == access.Everything && config.CallerFrom(r.Context()).Sender == (config.Sender{})
+func operator(ctx context.Context) bool {
+	return access.From(ctx) == access.Everything && config.CallerFrom(ctx).Sender == (config.Sender{})
 }
 
 // authorised says who may tell an agent what to do: the operator, whose request came
@@ -164,7 +167,7 @@ func (s *Server) authorised(r *http.Request, said *api.Sender) (by string, err e
 			Name: said.Name, Username: said.Username, Tag: said.Tag,
 		}
 	}
-	if said == nil && operator(r) {
+	if said == nil && operator(r.Context()) {
 		return "operator", nil
 	}
 	return sender.String(), s.cfg.Policy.CheckSender(sender)

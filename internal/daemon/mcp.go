@@ -1,42 +1,65 @@
 package daemon
 
 import (
-	"fmt"
+	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool/mcp"
 )
 
-// maxMCP is how many agents, with each model, are served over MCP at a time.
+// maxMCP is how many servers there are at a time.
 const maxMCP = 1000
 
 // mcpServers serve MCP over HTTP: to each agent its own tools.
 type mcpServers struct {
-	make func(mcpClient) *mcp.Server
+	make    func(agent, model string) *mcp.Server
+	patches func(agent, model string) bool // whether there is apply_patch
 
-	mu      sync.Mutex
-	closed  bool
-	clients map[mcpClient]mcpServer
+	mu     sync.Mutex
+	closed bool
+	served map[mcpTools]*mcpServer
 }
 
-// An mcpClient has tools of its own: which there are depends on the model.
-type mcpClient struct{ agent, model string }
+// mcpTools are those of a server. The model, which is any text, makes no other difference
+// to which there are.
+type mcpTools struct {
+	agent string
+	patch bool
+}
 
 type mcpServer struct {
 	*mcp.Server
-	handler http.Handler
+	handler  http.Handler
+	by       string // the key with which it was asked for first
+	requests int    // under way
+	used     time.Time
 }
 
-// MCP is a server of the tools of an agent, for a client with a model.
-func (s *Gateway) MCP(agent, model string) *mcp.Server { return s.newMCP(mcpClient{agent, model}) }
+func (s *mcpServer) busy() bool { return s.requests > 0 || s.Clients() > 0 }
 
-func (s *Gateway) newMCP(c mcpClient) *mcp.Server {
-	return mcp.New(mcp.Config{Tools: agentTools{s, c.agent, c.model}, Version: s.opt.Version, Context: s.callerOf, Log: s.log})
+// MCP is a server of the tools of an agent, for a client with a model.
+func (s *Gateway) MCP(agent, model string) *mcp.Server { return s.newMCP(agent, model) }
+
+func (s *Gateway) newMCP(agent, model string) *mcp.Server {
+	return mcp.New(mcp.Config{
+		Tools: agentTools{s, agent, model}, Version: s.opt.Version, Context: s.callerOf, Approves: s.approves, Log: s.log,
+	})
+}
+
+// approves says whether who calls may answer approvals, and why not for good, as over
+// HTTP. On standard input and output the caller is the operator.
+func (s *Gateway) approves(ctx context.Context) (may bool, always error) {
+	return access.From(ctx).Role.Has(access.Approve), gateway.Widens(ctx, hostPolicy{s.hosts}, "to allow always")
 }
 
 // ServeHTTP passes a request on to the server of its agent.
@@ -46,36 +69,95 @@ func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		agent = session.DefaultAgent
 	}
 	if err := session.ValidateAgent(agent); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err)
 		return
 	}
-	handler, err := m.of(mcpClient{agent, config.CallerFrom(r.Context()).Model})
+	server, err := m.of(agent, config.CallerFrom(r.Context()).Model, access.From(r.Context()).Ref())
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		refuse(w, err)
 		return
 	}
-	handler.ServeHTTP(w, r)
+	defer m.done(server)
+	server.handler.ServeHTTP(w, r)
 }
 
-func (m *mcpServers) of(c mcpClient) (http.Handler, error) {
+func refuse(w http.ResponseWriter, err error) {
+	status, body := api.Encode(err)
+	data, err := json.Marshal(body)
+	must(err) // it is text
+	w.Header().Set("Content-Type", api.TypeJSON)
+	w.WriteHeader(status)
+	_, _ = w.Write(append(data, '\n')) // who is gone reads no error
+}
+
+// of is the server for an agent with a model, until done, for a request with the key by.
+func (m *mcpServers) of(agent, model, by string) (*mcpServer, error) {
+	tools := mcpTools{agent, m.patches(agent, model)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s, ok := m.clients[c]; ok {
-		return s.handler, nil
-	}
+	s := m.served[tools]
 	switch {
+	case s != nil:
 	case m.closed:
-		return nil, fmt.Errorf("the gateway is stopping")
-	case len(m.clients) >= maxMCP:
-		return nil, fmt.Errorf("%d agents and models are served already, and no more may be", maxMCP)
+		return nil, corral.Errorf(corral.ErrUnavailable, "try again when it is back", "the gateway is stopping")
+	default:
+		if err := m.makeRoom(by); err != nil {
+			return nil, err
+		}
+		if m.served == nil {
+			m.served = map[mcpTools]*mcpServer{}
+		}
+		server := m.make(agent, model)
+		s = &mcpServer{Server: server, handler: server.Handler(), by: by}
+		m.served[tools] = s
 	}
-	if m.clients == nil {
-		m.clients = map[mcpClient]mcpServer{}
+	s.requests++
+	s.used = time.Now()
+	return s, nil
+}
+
+func (m *mcpServers) done(s *mcpServer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.requests--
+	s.used = time.Now()
+}
+
+// makeRoom lets go of the server that was unused longest, if there are as many as there
+// may be: of a key that has most of them, so that none keeps the others out. Those with
+// clients are spared while there is another, and a key that has most of them itself gets
+// no more for them.
+func (m *mcpServers) makeRoom(by string) error {
+	if len(m.served) < maxMCP {
+		return nil
 	}
-	server := m.make(c)
-	s := mcpServer{server, server.Handler()}
-	m.clients[c] = s
-	return s.handler, nil
+	has := map[string]int{}
+	for _, s := range m.served {
+		has[s.by]++
+	}
+	most := by
+	for key, n := range has {
+		if n > has[most] {
+			most = key
+		}
+	}
+	var last mcpTools
+	var spare *mcpServer
+	var busy bool
+	for tools, s := range m.served {
+		if s.by != most {
+			continue
+		}
+		if b := s.busy(); spare == nil || busy && !b || b == busy && s.used.Before(spare.used) {
+			last, spare, busy = tools, s, b
+		}
+	}
+	if busy && most == by {
+		return corral.Errorf(api.ErrTooMany, "end sessions of MCP that are not in use", "%d agents of this key have clients over MCP, and no more may", has[by])
+	}
+	delete(m.served, last)
+	go func() { _ = spare.Close() }() // it waits for what clients do, and fails where they are gone
+	return nil
 }
 
 // close lets go of clients. What they wait for should have ended before.
@@ -83,10 +165,10 @@ func (m *mcpServers) close(log *slog.Logger) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = true
-	for c, s := range m.clients {
+	for tools, s := range m.served {
 		if err := s.Close(); err != nil {
-			log.Debug("cannot let go of clients", "agent", c.agent, "error", err)
+			log.Debug("cannot let go of clients", "agent", tools.agent, "error", err)
 		}
 	}
-	m.clients = nil
+	m.served = nil
 }

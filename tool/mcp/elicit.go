@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -23,12 +24,13 @@ type elicitation struct {
 	client *sdk.ServerSession
 	params *sdk.CallToolParamsRaw
 	rounds bool
+	always error // why it may not be allowed for good; nil: it may
 
 	asked *approval.Record // the approval that the call returns as a question
 }
 
-// elicitationOf is nil for a client whose user cannot be asked.
-func elicitationOf(req *sdk.CallToolRequest) *elicitation {
+// elicitationOf is nil for a client whose user cannot be asked, or may not answer.
+func (s *Server) elicitationOf(ctx context.Context, req *sdk.CallToolRequest) *elicitation {
 	init := req.Session.InitializeParams()
 	if init == nil || init.Capabilities == nil || init.Capabilities.Elicitation == nil {
 		return nil
@@ -36,7 +38,14 @@ func elicitationOf(req *sdk.CallToolRequest) *elicitation {
 	if can := init.Capabilities.Elicitation; can.Form == nil && can.URL != nil {
 		return nil
 	}
-	return &elicitation{client: req.Session, params: req.Params, rounds: init.ProtocolVersion >= multiRound}
+	e := &elicitation{client: req.Session, params: req.Params, rounds: init.ProtocolVersion >= multiRound}
+	if s.cfg.Approves != nil {
+		var may bool
+		if may, e.always = s.cfg.Approves(ctx); !may {
+			return nil
+		}
+	}
+	return e
 }
 
 // errNextRound leaves an approval pending until the call is repeated.
@@ -48,7 +57,7 @@ const approvalInput = "approval"
 // approve is a tool.Approver.
 func (e *elicitation) approve(ctx context.Context, rec approval.Record) (approval.Answer, error) {
 	if !e.rounds {
-		got, err := e.client.Elicit(ctx, question(rec))
+		got, err := e.client.Elicit(ctx, e.question(rec))
 		if err != nil {
 			return approval.Answer{}, err
 		}
@@ -68,7 +77,7 @@ func (e *elicitation) result() *sdk.CallToolResult {
 		return nil
 	}
 	return &sdk.CallToolResult{
-		InputRequests: sdk.InputRequestMap{approvalInput: question(*e.asked)}, RequestState: e.asked.ID,
+		InputRequests: sdk.InputRequestMap{approvalInput: e.question(*e.asked)}, RequestState: e.asked.ID,
 	}
 }
 
@@ -91,6 +100,9 @@ func (e *elicitation) answer(rec approval.Record, got *sdk.ElicitResult) (approv
 	if a.Decision, err = approval.ParseVerdict(said); err != nil {
 		return a, err
 	}
+	if a.Decision == approval.AllowAlways && e.always != nil {
+		return a, e.always
+	}
 	if scope, _ := got.Content["scope"].(string); a.Decision == approval.AllowAlways {
 		a.Scope, err = approval.ParseScope(scope)
 	}
@@ -98,7 +110,11 @@ func (e *elicitation) answer(rec approval.Record, got *sdk.ElicitResult) (approv
 }
 
 // question shows a command and the possible answers.
-func question(rec approval.Record) *sdk.ElicitParams {
+func (e *elicitation) question(rec approval.Record) *sdk.ElicitParams {
+	if e.always != nil && slices.Contains(rec.AllowedDecisions, approval.AllowAlways) {
+		rec.AllowedDecisions = slices.DeleteFunc(slices.Clone(rec.AllowedDecisions), func(v approval.Verdict) bool { return v == approval.AllowAlways })
+		rec.AlwaysUnavailable = e.always.Error()
+	}
 	lines := append([]string{fmt.Sprintf("The agent %s asks to run a command (approval %s).", approval.Visible(rec.Agent), rec.Slug)}, rec.About()...)
 	lines = append(lines, rec.AboutAlways()...)
 	properties := map[string]any{

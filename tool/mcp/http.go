@@ -34,6 +34,7 @@ func (s *Server) Handler() http.Handler {
 	stateful := sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{
 		Logger: s.cfg.Log, EventStore: streams, SessionTimeout: idleLimit, MaxRequestBodyBytes: 2 * tool.MaxArguments,
 	})
+	old := s.bounded(stateful)
 	// A newer one cancels by closing the request.
 	stateless := sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{
 		Logger: s.cfg.Log, Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: 2 * tool.MaxArguments,
@@ -42,7 +43,7 @@ func (s *Server) Handler() http.Handler {
 		if r.Header.Get(versionHeader) >= statelessSince {
 			stateless.ServeHTTP(w, r)
 		} else {
-			stateful.ServeHTTP(w, r)
+			old.ServeHTTP(w, r)
 		}
 	}))
 }

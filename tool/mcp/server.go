@@ -33,6 +33,10 @@ type Config struct {
 	// headers are ignored.
 	Context func(context.Context, http.Header) context.Context
 
+	// Approves says whether the user of a client may answer for the approvals of its own
+	// calls, and why not for good; nil: also for good. If it is nil itself, every user may.
+	Approves func(context.Context) (may bool, always error)
+
 	// Instructions are for the model, after those about the tools.
 	Instructions string
 
@@ -51,8 +55,9 @@ const instructions = `Commands run through the tool exec. What takes long goes o
 
 // A Server serves the tools of one agent to any number of clients.
 type Server struct {
-	cfg Config
-	sdk *sdk.Server
+	cfg      Config
+	sdk      *sdk.Server
+	sessions sessions
 }
 
 // New returns a server.
@@ -89,13 +94,14 @@ func New(cfg Config) *Server {
 
 // call handles a call of any tool.
 func (s *Server) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	defer s.sessions.begin(req.Session.ID())()
 	if token := req.Params.GetProgressToken(); token != nil {
 		ctx = tool.WithProgress(ctx, s.cfg.ProgressEvery, func(p tool.Progress) { s.notify(ctx, req.Session, token, p) })
 	}
 	if s.cfg.Context != nil && req.Extra != nil && req.Extra.Header != nil {
 		ctx = s.cfg.Context(ctx, req.Extra.Header)
 	}
-	ask := elicitationOf(req)
+	ask := s.elicitationOf(ctx, req)
 	if ask != nil {
 		ctx = tool.WithApprover(ctx, ask.approve)
 	}
@@ -145,6 +151,15 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		return nil
 	}
 	return fmt.Errorf("cannot go on serving MCP: %w", err)
+}
+
+// Clients is how many there are now.
+func (s *Server) Clients() int {
+	n := 0
+	for range s.sdk.Sessions() {
+		n++
+	}
+	return n
 }
 
 // Close ends the clients' sessions of the protocol over HTTP, and kills commands in the
