@@ -123,7 +123,6 @@ func (r *Router) Route(cmd Command) (Route, error) {
 // If a host cannot tell whether it has the ID, Start goes on without it, unless this
 // Router started the ID there; otherwise one node that is switched off would stop every
 // start. Without a digest, a node that this Router did not use is ErrConflict.
-//
 // Fresh: the ID is new, so the Router does not search the hosts for it.
 func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
 	if err := cmd.Validate(); err != nil {
