@@ -88,7 +88,7 @@ type Gateway struct {
 func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error) {
 	o, listen := &opt, !opt.Alone
 	s := &Gateway{opt: o, dir: o.StateDir, log: o.Log, approvalWait: approvalWait}
-	s.mcp.make, s.mcp.patches = s.newMCP, s.patches
+	s.mcp.make = s.newMCP
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, corral.Errorf(corral.ErrUnavailable, "give --state-dir a directory that can be written", "cannot make the state directory: %w", err)
 	}

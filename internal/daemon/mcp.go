@@ -22,20 +22,15 @@ const maxMCP = 1000
 
 // mcpServers serve MCP over HTTP: to each agent its own tools.
 type mcpServers struct {
-	make    func(agent, model string) *mcp.Server
-	patches func(agent, model string) bool // whether there is apply_patch
+	make func(agent, model string) *mcp.Server
 
 	mu     sync.Mutex
 	closed bool
 	served map[mcpTools]*mcpServer
 }
 
-// mcpTools are those of a server. The model, which is any text, makes no other difference
-// to which there are.
-type mcpTools struct {
-	agent string
-	patch bool
-}
+// mcpTools are those of a server: of an agent, for a model, which is any text.
+type mcpTools struct{ agent, model string }
 
 type mcpServer struct {
 	*mcp.Server
@@ -92,7 +87,7 @@ func refuse(w http.ResponseWriter, err error) {
 
 // of is the server for an agent with a model, until done, for a request with the key by.
 func (m *mcpServers) of(agent, model, by string) (*mcpServer, error) {
-	tools := mcpTools{agent, m.patches(agent, model)}
+	tools := mcpTools{agent, model}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.served[tools]
