@@ -104,7 +104,13 @@ func epochRig(t *testing.T) (*rig, *fakeexec.Executor) {
 // runHello runs "hello" and removes it, once its output has ended.
 func runHello(t *testing.T, x corral.Executor) {
 	t.Helper()
-	p := start(t, x, corral.Command{Args: []string{"hello"}})
+	p, err := x.Start(t.Context(), corral.Command{Args: []string{"hello"}})
+	for end := time.Now().Add(time.Minute); errors.Is(err, corral.ErrUnavailable) && time.Now().Before(end); { // the gateway heard of a restart just then
+		p, err = x.Start(t.Context(), corral.Command{Args: []string{"hello"}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if exit, err := p.Wait(t.Context()); err != nil || exit.Code != 3 {
 		t.Errorf("%v, %v", exit, err)
 	}
