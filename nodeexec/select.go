@@ -335,8 +335,8 @@ func (f *Fabric) Attach(ctx context.Context, id string) (corral.Process, error) 
 	}
 	if at := located.From(ctx).Node; at != "" {
 		is := func(c candidate) bool { return c.ID == at || c.full == at } // no node's full name is the id of another
-		for _, c := range filter(f.candidates(ctx, is), is) {
-			return f.attachAt(ctx, c, id)
+		if found := filter(f.candidates(ctx, is), is); len(found) > 0 {
+			return f.attachAt(ctx, found[0], id)
 		}
 		return nil, corral.Errorf(corral.ErrNotFound, "", "node %s is not paired any more, and had process %s", at, id)
 	}

@@ -249,7 +249,7 @@ func (a *app) goTo(name, said string) string {
 	return fmt.Sprintf("Commands do not go to %s while the environment has %s: unset %s", visible(name), strings.Join(before, " or "), strings.Join(before, " "))
 }
 
-// changeContexts changes the contexts, one of which has the name, and says what was done.
+// changeContexts changes the contexts, prints what was done, and the one of that name.
 func (a *app) changeContexts(name, said string, change func(*reach.Contexts) error) error {
 	all, err := reach.ReadContexts(a.getenv)
 	if err == nil {

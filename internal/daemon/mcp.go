@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -64,25 +63,16 @@ func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		agent = session.DefaultAgent
 	}
 	if err := session.ValidateAgent(agent); err != nil {
-		refuse(w, err)
+		mcp.Refuse(w, err)
 		return
 	}
 	server, err := m.of(agent, config.CallerFrom(r.Context()).Model, access.From(r.Context()).Ref())
 	if err != nil {
-		refuse(w, err)
+		mcp.Refuse(w, err)
 		return
 	}
 	defer m.done(server)
 	server.handler.ServeHTTP(w, r)
-}
-
-func refuse(w http.ResponseWriter, err error) {
-	status, body := api.Encode(err)
-	data, err := json.Marshal(body)
-	must(err) // it is text
-	w.Header().Set("Content-Type", api.TypeJSON)
-	w.WriteHeader(status)
-	_, _ = w.Write(append(data, '\n')) // who is gone reads no error
 }
 
 // of is the server for an agent with a model, until done, for a request with the key by.

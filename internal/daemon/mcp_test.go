@@ -52,7 +52,7 @@ func TestMCPModels(t *testing.T) {
 func TestMCPFull(t *testing.T) {
 	m := mcpOfNoTools(t)
 	m.post("b", "b-1", "")
-	for i := range 2 * maxMCP { // of which none has clients that stay
+	for i := range 2 * maxMCP { // no client stays
 		if code := m.post("a", fmt.Sprint("a-", i), ""); code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 			t.Fatalf("agent %d: %d", i, code)
 		}

@@ -67,17 +67,10 @@ func (t agentTools) definitions(model string) []tool.Definition {
 		must(err) // nothing of it is configured
 		list = append(list, shell.Definitions()...)
 	}
-	if t.s.patches(t.agent, model) {
+	if ok, _ := patch.Enabled(model, patchSettings(c)); ok && c.Tools.Check(config.ToolApplyPatch) == nil {
 		list = append(list, tool.Definition(patch.New(patch.Config{}).Definition()))
 	}
 	return list
-}
-
-// patches reports whether an agent has apply_patch with a model.
-func (s *Gateway) patches(agent, model string) bool {
-	c := s.hosts.policies.agent(agent)
-	ok, _ := patch.Enabled(model, patchSettings(c))
-	return ok && c.Tools.Check(config.ToolApplyPatch) == nil
 }
 
 func (t agentTools) config() config.Agent { return t.s.hosts.policies.agent(t.agent) }

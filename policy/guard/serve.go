@@ -182,8 +182,8 @@ func (g *Guard) handleAnswer(ctx context.Context, rec approval.Record, h Handler
 // forgotten, and Serve must not run it twice.
 type firstUse struct{}
 
-// resumed is the key of contexts in which a command may use an approval again of which it is
-// not known whether it was started, in an earlier life.
+// resumed is the key of contexts in which a command may use its approval again: nobody knows
+// whether an earlier life started it.
 type resumed struct{}
 
 var errUsed = corral.Errorf(corral.ErrDenied, "ask for a new approval", "the approval was used already")

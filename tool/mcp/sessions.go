@@ -103,14 +103,19 @@ func (s *Server) bounded(next http.Handler) http.HandlerFunc {
 			return
 		}
 		if err := s.sessions.room(s.sdk); err != nil {
-			status, body := api.Encode(err)
-			data, _ := json.Marshal(body) // it is text
-			w.Header().Set("Content-Type", api.TypeJSON)
-			w.WriteHeader(status)
-			_, _ = w.Write(append(data, '\n')) // who is gone reads no error
+			Refuse(w, err)
 			return
 		}
 		defer func() { s.sessions.opened(w.Header().Get(sessionHeader)) }()
 		next.ServeHTTP(w, r)
 	}
+}
+
+// Refuse answers a request that is not served, in the form of the gateway's errors.
+func Refuse(w http.ResponseWriter, err error) {
+	status, body := api.Encode(err)
+	data, _ := json.Marshal(body) // it is text
+	w.Header().Set("Content-Type", api.TypeJSON)
+	w.WriteHeader(status)
+	_, _ = w.Write(append(data, '\n')) // who is gone reads no error
 }

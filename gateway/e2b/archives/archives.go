@@ -33,7 +33,8 @@ type Store struct {
 	sending map[string]int64 // bytes that have room of what is being sent, by agent
 }
 
-// Open opens those in a directory, which need not exist. It removes what was not sent as a whole.
+// Open opens those in a directory, which need not exist. It removes what was not sent as a
+// whole.
 func Open(dir string) (*Store, error) {
 	left, err := filepath.Glob(filepath.Join(dir, "*.part"))
 	for _, file := range left {

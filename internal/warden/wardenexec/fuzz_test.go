@@ -80,7 +80,7 @@ func (h *hostile) Recv() (*wire.Message, []int, error) {
 	if err == io.EOF {
 		<-h.closed
 	}
-	if err == nil && m.Req != 0 { // an answer, of which no script can know the number
+	if err == nil && m.Req != 0 { // an answer: no script can know its number
 		select {
 		case m.Req = <-h.asked:
 		case <-time.After(time.Millisecond):

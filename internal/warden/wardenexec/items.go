@@ -1,8 +1,10 @@
 package wardenexec
 
 import (
+	"encoding/json"
 	"fmt"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
@@ -26,5 +28,27 @@ func (c *client) keepItem(m *wire.Message, size *int) error {
 		return fmt.Errorf("the warden lists processes of more than %d bytes", maxItemBytes)
 	}
 	c.items[m.ID] = &wire.Message{Type: m.Type, ID: m.ID, Tag: m.Tag, Flags: m.Flags, Offset: m.Offset}
+	return nil
+}
+
+// maxInput is more than any process is given: with it no offset of input overflows.
+const maxInput = 1 << 62
+
+// readTag reads what the warden keeps of a process, and checks the rest of what it says of it.
+func (p *process) readTag(m *wire.Message, t *tag) error {
+	err := fmt.Errorf("it has %d bytes, more than %d", len(m.Tag), wire.MaxTag)
+	if len(m.Tag) <= wire.MaxTag { // it goes into the record
+		err = json.Unmarshal(m.Tag, t)
+	}
+	switch {
+	case err != nil:
+	case !t.Limit.Valid():
+		err = fmt.Errorf("its log cannot have the limit %d+%d", t.Limit.Head, t.Limit.Tail)
+	case m.Offset > maxInput:
+		err = fmt.Errorf("it says that the process was given %d bytes of input", m.Offset)
+	}
+	if err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %w", p.id, err)
+	}
 	return nil
 }

@@ -2,9 +2,7 @@ package wardenexec
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -48,27 +46,6 @@ type messages struct {
 	deaf    bool      // it is not read any more
 	away    bool      // there is no connection over which input can be sent
 	feeding bool      // feed runs
-}
-
-// maxInput is more than any process is given: with it no offset of input overflows.
-const maxInput = 1 << 62
-
-// readTag reads what the warden keeps of a process, and checks the rest of what it says of it.
-func (p *process) readTag(m *wire.Message, t *tag) error {
-	if len(m.Tag) > wire.MaxTag { // it goes into the record
-		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: it has %d bytes, more than %d", p.id, len(m.Tag), wire.MaxTag)
-	}
-	err := json.Unmarshal(m.Tag, t)
-	if err == nil && !t.Limit.Valid() {
-		err = fmt.Errorf("its log cannot have the limit %d+%d", t.Limit.Head, t.Limit.Tail)
-	}
-	if err == nil && m.Offset > maxInput {
-		err = fmt.Errorf("it says that the process was given %d bytes of input", m.Offset)
-	}
-	if err != nil {
-		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %w", p.id, err)
-	}
-	return nil
 }
 
 // ackEvery is how much output is acknowledged at once, in bytes.
