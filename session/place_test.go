@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -13,9 +14,18 @@ import (
 // onNodes is an executor that says where its processes are, and is told where to look.
 type onNodes struct {
 	corral.Executor
-	info  corral.Info // Host, Node and StartedAt
-	id    string      // of the node
-	asked located.Place
+	claim atomic.Pointer[claim]
+	asked atomic.Pointer[located.Place]
+}
+
+// claim is where an executor says its processes are.
+type claim struct {
+	id   string      // of the node
+	info corral.Info // Host, Node and StartedAt
+}
+
+func (x *onNodes) claims(id string, host corral.Host, name string) {
+	x.claim.Store(&claim{id, corral.Info{Host: host, Node: name}})
 }
 
 type onNode struct {
@@ -26,29 +36,31 @@ type onNode struct {
 
 func (x *onNodes) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
 	p, err := x.Executor.Start(ctx, cmd)
-	return onNode{p, x, x.id}, err
+	return onNode{p, x, x.claim.Load().id}, err
 }
 
 func (x *onNodes) Attach(ctx context.Context, id string) (corral.Process, error) {
-	x.asked = located.From(ctx)
+	at := located.From(ctx)
+	x.asked.Store(&at)
 	p, err := x.Executor.Attach(ctx, id)
-	return onNode{p, x, x.id}, err
+	return onNode{p, x, x.claim.Load().id}, err
 }
 
 func (p onNode) NodeID() string { return p.id }
 
 func (p onNode) Info() corral.Info {
-	info := p.Process.Info()
-	info.Host, info.Node = p.x.info.Host, p.x.info.Node
-	if !p.x.info.StartedAt.IsZero() {
-		info.StartedAt = p.x.info.StartedAt
+	info, said := p.Process.Info(), p.x.claim.Load().info
+	info.Host, info.Node = said.Host, said.Node
+	if !said.StartedAt.IsZero() {
+		info.StartedAt = said.StartedAt
 	}
 	return info
 }
 
 func (r *rig) useNodes(host corral.Host, id, name string) *onNodes {
 	r.Helper()
-	x := &onNodes{Executor: r.x, info: corral.Info{Host: host, Node: name}, id: id}
+	x := &onNodes{Executor: r.x}
+	x.claims(id, host, name)
 	r.ok(r.m.Close())
 	r.cfg.Executor = func(context.Context, string) (corral.Executor, error) { return x, nil }
 	r.open()
@@ -74,12 +86,12 @@ func TestSessionStaysWhereItIs(t *testing.T) {
 				inBubble(t, func(r *rig) {
 					x := r.useNodes(corral.HostNode, "n1", "honest")
 					s := r.begin("sleep", Options{Background: background})
-					x.id, x.info = tc.id, corral.Info{Host: tc.host, Node: tc.node}
+					x.claims(tc.id, tc.host, tc.node)
 					for range 2 { // the table may be written anew
 						r.reopen()
 						synctest.Wait()
-						if want := (located.Place{Host: "node", Node: "n1"}); x.asked != want {
-							t.Errorf("it was looked for at %v, want %v", x.asked, want)
+						if at, want := x.asked.Load(), (located.Place{Host: "node", Node: "n1"}); at == nil || *at != want {
+							t.Errorf("it was looked for at %v, want %v", at, want)
 						}
 						_, err := r.again(s).process(r.Context())
 						if tc.ok != (err == nil) || !tc.ok && !errors.Is(err, corral.ErrUnavailable) {
@@ -87,7 +99,7 @@ func TestSessionStaysWhereItIs(t *testing.T) {
 						}
 						r.ok(r.m.journal.rewrite(r.m.snapshot))
 					}
-					x.id, x.info = "n1", corral.Info{Host: corral.HostNode, Node: "honest"}
+					x.claims("n1", corral.HostNode, "honest")
 					r.reopen()
 					r.ok(r.again(s).Signal(r.Context(), corral.SIGKILL))
 				})
@@ -103,15 +115,15 @@ func TestSessionStaysOnTheNodeOfAnEarlierTable(t *testing.T) {
 		s := r.begin("sleep", Options{Background: true})
 		info := s.Info()
 		r.ok(r.m.journal.add(line{Op: opBegun, ID: s.ID(), Info: &info}))
-		x.id, x.info.Node = "n2", "evil"
+		x.claims("n2", corral.HostNode, "evil")
 		r.reopen()
 		if _, err := r.again(s).process(r.Context()); !errors.Is(err, corral.ErrUnavailable) {
 			t.Errorf("on another node: %v", err)
 		}
-		x.id, x.info.Node = "n1", "honest"
+		x.claims("n1", corral.HostNode, "honest")
 		r.reopen()
 		synctest.Wait()
-		x.info.Node = "renamed"
+		x.claims("n1", corral.HostNode, "renamed")
 		r.reopen() // by now the table has the id
 		r.ok(r.again(s).Signal(r.Context(), corral.SIGKILL))
 	})

@@ -264,9 +264,9 @@ func TestCompactLeavesOutWhatHasNoJSON(t *testing.T) {
 		var log bytes.Buffer
 		r.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 		x := r.useNodes(corral.HostNode, "n1", "odd")
-		x.info.StartedAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+		x.claim.Store(&claim{"n1", corral.Info{Host: corral.HostNode, Node: "odd", StartedAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}})
 		odd := r.begin("sleep", Options{Background: true})
-		x.info.StartedAt = time.Time{}
+		x.claims("n1", corral.HostNode, "odd")
 		other := r.begin("sleep", Options{Background: true})
 		r.ok(r.m.journal.rewrite(r.m.snapshot))
 		if text := log.String(); !strings.Contains(text, "a line is left out of the table of sessions") || !strings.Contains(text, odd.ID()) {

@@ -36,7 +36,7 @@ func TestAnotherOrigin(t *testing.T) {
 	p := g.browser()
 	p.owner("")
 	p.fine()
-	p.do(chromedp.Navigate(strings.Replace(other.URL, "localhost", "127.0.0.1", 1)))
+	p.goTo(strings.Replace(other.URL, "localhost", "127.0.0.1", 1))
 	answers := js[[]string](p, `(async () => {
 		const gw = %s, out = [];
 		const reach = async (what, o) => { try { const r = await fetch(gw + what, {credentials: 'include', ...o}); out.push('read ' + what + ' ' + r.status); } catch { out.push('refused'); } };

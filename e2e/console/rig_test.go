@@ -512,7 +512,22 @@ func (p *tab) keys(text string) {
 
 func (p *tab) open(path string) {
 	p.t.Helper()
-	p.do(chromedp.Navigate(p.g.url + "/console/" + path))
+	p.goTo(p.g.url + "/console/" + path)
+}
+
+// goTo loads a page, once more for each time that Chromium gave up because a container of
+// this machine came or went.
+func (p *tab) goTo(url string) {
+	p.t.Helper()
+	for {
+		err := chromedp.Do(p.ctx, chromedp.Navigate(url))
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "net::ERR_NETWORK_CHANGED") {
+			p.t.Fatal(err)
+		}
+	}
 }
 
 // signIn signs in by a key, and opens a path.

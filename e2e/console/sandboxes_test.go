@@ -182,7 +182,7 @@ func TestPortOfItsOwn(t *testing.T) {
 	p.fill("input[aria-label=Port]", "8080")
 	p.sees("http://8080-boxed." + domain + "/")
 	p.fine()
-	p.do(chromedp.Navigate(js[string](p, "[...document.querySelectorAll('a.button')].find((a) => a.innerText === 'Open').href")))
+	p.goTo(js[string](p, "[...document.querySelectorAll('a.button')].find((a) => a.innerText === 'Open').href"))
 	p.wait("document.title === '8080-boxed.%[1]s' && location.href === 'http://8080-boxed.%[1]s/'", domain)
 	p.mu.Lock()
 	p.wrong = slices.DeleteFunc(p.wrong, func(w string) bool { return strings.HasPrefix(w, "a request to http://8080-boxed.") })
@@ -208,7 +208,7 @@ func TestSandboxShellAndPorts(t *testing.T) {
 	p.sees("The session has ended: exit 0.")
 	p.fine()
 	// The page opens by the cookie; the browser says that it runs no script of it.
-	p.do(chromedp.Navigate(href))
+	p.goTo(href)
 	p.sees("page of the sandbox")
 	p.mu.Lock()
 	for _, w := range p.wrong {

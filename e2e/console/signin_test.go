@@ -40,13 +40,13 @@ func TestSignInByLink(t *testing.T) {
 	g := common.get(t)
 	p := g.browser()
 	link := g.corral("console")
-	p.do(chromedp.Navigate(link))
+	p.goTo(link)
 	p.sees("owner · admin")
 	if at := js[string](p, "location.href"); strings.Contains(at, "link") {
 		t.Errorf("the link is still in the URL %s", at)
 	}
 	other := g.browser()
-	other.do(chromedp.Navigate(link))
+	other.goTo(link)
 	other.sees("the link was used, or is older than a minute")
 }
 
