@@ -25,7 +25,7 @@ type debianContent struct {
 
 // Packages of the images. What an image needs for itself is in all of them.
 var (
-	always = strings.Fields(`ca-certificates passwd procps tzdata`)
+	always = strings.Fields(`bash-static ca-certificates passwd procps tzdata`)
 	daily  = strings.Fields(`
 		bash coreutils curl diffutils file findutils git gzip iproute2 jq less patch
 		python3 ripgrep sed sudo tar unzip xz-utils`)

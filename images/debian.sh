@@ -76,6 +76,12 @@ echo LANG=C.UTF-8 >"$ROOT/etc/default/locale"
 # One file in place of thirteen small ones: a shell starts 0.4 ms sooner, of 2.5.
 chroot "$ROOT" localedef --add-to-archive /usr/lib/locale/C.utf8 >&2
 
+# Debian's other build of the same bash, which links to no library: it starts in
+# two thirds of the time. Upgrades of the package bash go beside it.
+chroot "$ROOT" dpkg-divert --quiet --local --no-rename --divert /bin/bash.dynamic --add /bin/bash >&2
+mv "$ROOT/bin/bash" "$ROOT/bin/bash.dynamic"
+ln -s bash-static "$ROOT/bin/bash"
+
 # Debian's profile starts id(1) twice, which costs more than the rest of a login
 # shell. Who root is, the owner of the profile tells as well.
 sed -i 's|\[ "$(id -u)" -eq 0 \]|[ -O /etc/profile ]|' "$ROOT/etc/profile"

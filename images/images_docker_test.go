@@ -209,12 +209,13 @@ func TestDockerDebian(t *testing.T) {
 		echo $PATH; id; echo $LANG
 		bash --version | head -n 1; git --version; curl --version | head -n 1
 		python3 -c 'import ssl, sqlite3, json, venv; print("python fine")'
+		bash -c 'echo ~agent; ldd $BASH' 2>&1 || test $? = 1
 		rg --version | head -n 1; jq --version; ps -e | wc -l; less --version | head -n 1
 		find / -xdev -perm /6000 2>/dev/null | wc -l`)
 	t.Log(out)
 	for _, want := range []string{
 		"/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games\n", "uid=1000(agent) gid=1000(agent)", "C.UTF-8",
-		"GNU bash", "git version", "curl 7", "python fine", "ripgrep", "jq-1", "less",
+		"GNU bash", "\n/workspace\n\tnot a dynamic executable\n", "git version", "curl 7", "python fine", "ripgrep", "jq-1", "less",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("output lacks %q", want)

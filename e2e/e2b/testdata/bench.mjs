@@ -27,7 +27,8 @@ async function compare(name, rounds, each, f) {
 }
 
 await new Promise((r) => setTimeout(r, 5000)) // until the pool is filled again
-await compare("commands.run('true')", 10, 20, (box) => box.commands.run('true'))
+// So often that what V8 compiles on the way is not in the median.
+await compare("commands.run('true')", 40, 20, (box) => box.commands.run('true'))
 if (process.env.ONLY === 'run') {
   await boxes[0].kill()
   process.exit()
