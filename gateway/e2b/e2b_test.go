@@ -37,21 +37,21 @@ func TestForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprint(part, "content of ", name)
+		fmt.Fprint(part, strings.Repeat("content of "+name+", ", 700)) // several buffers of package multipart
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	text := strings.TrimSuffix(whole.String(), "\r\n")
-	for n := range len(text) + 1 {
+	for n := len(text); n >= 0; n -= 7 {
 		var seen []string
 		err := eachFile(strings.NewReader(text[:n]), w.Boundary(), func(name string, from io.Reader) error {
 			b, err := io.ReadAll(from)
 			seen = append(seen, name+": "+string(b))
 			return err
 		})
-		if whole := n == len(text); (err == nil) != whole || whole && len(seen) != 2 {
-			t.Fatalf("of %d bytes %d: %v, %q", len(text), n, err, seen)
+		if whole := n == len(text); (err == nil) != whole || whole && (len(seen) != 2 || len(seen[1]) != len("b: ")+700*len("content of b, ")) {
+			t.Fatalf("of %d bytes %d: %v, %d files", len(text), n, err, len(seen))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -256,7 +257,7 @@ func (t *tail) Read(b []byte) (int, error) {
 // a form for whole that was cut between parts.
 func eachFile(body io.Reader, boundary string, do func(name string, from io.Reader) error) error {
 	all := &tail{Reader: body}
-	form := multipart.NewReader(all, boundary)
+	form := multipart.NewReader(bufio.NewReaderSize(all, 256<<10), boundary) // which asks for 4 KiB at a time
 	for range maxParts {
 		part, err := form.NextRawPart()
 		if errors.Is(err, io.EOF) {

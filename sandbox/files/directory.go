@@ -154,27 +154,32 @@ func (d Directory) Read(ctx context.Context, name string, o ReadOptions, to func
 	if err := o.check(); err != nil {
 		return err
 	}
-	return d.do(ctx, "read", name, false, func(t *tree, name, rel string) error {
+	var f *os.File
+	var info Info
+	if err := d.do(ctx, "read", name, false, func(t *tree, name, rel string) error {
 		p, err := t.locate(rel, true)
 		if err != nil {
 			return err
 		}
 		defer p.Close()
-		f, s, err := regular(p.dir, p.base)
-		if err != nil {
+		var s stat
+		if f, s, err = regular(p.dir, p.base); err != nil {
 			return err
 		}
-		defer f.Close()
-		info := newInfo(name)
+		info = newInfo(name)
 		info.Type, info.Mode, info.Size, info.ModTime = TypeFile, s.mode, s.size, s.mtime.Truncate(time.Second).UTC()
 		info.UID, info.GID = t.seen(s.uid), t.seen(s.gid)
-		w, err := to(info)
-		if err != nil {
-			return err
-		}
-		n, w := o.part(s.size, w)
-		return copyTo(w, reader{ctx, io.NewSectionReader(f, o.Offset, n)})
-	})
+		return nil
+	}); err != nil {
+		return err
+	}
+	defer f.Close()
+	w, err := to(info)
+	if err == nil {
+		n, w := o.part(info.Size, w)
+		err = copyTo(w, reader{ctx, io.NewSectionReader(f, o.Offset, n)})
+	}
+	return d.local.fail("read", info.Path, err)
 }
 
 func (o ReadOptions) check() error {
@@ -243,7 +248,12 @@ func (d Directory) Write(ctx context.Context, name string, r io.Reader, o WriteO
 	if err := CheckAttributes(o.Attributes); err != nil {
 		return Info{}, err
 	}
-	err = d.do(ctx, "write", name, true, func(t *tree, name, rel string) error {
+	err = serve(r, func(r io.Reader) error { return d.write(ctx, name, r, o, &info) })
+	return info, err
+}
+
+func (d Directory) write(ctx context.Context, name string, r io.Reader, o WriteOptions, info *Info) error {
+	return d.do(ctx, "write", name, true, func(t *tree, name, rel string) error {
 		if parent := path.Dir(rel); o.Parents && parent != "." {
 			if err := t.makeDirs(parent, 0o755); err != nil {
 				return err
@@ -272,10 +282,9 @@ func (d Directory) Write(ctx context.Context, name string, r io.Reader, o WriteO
 		if err := put(p.dir, p.base, reader{ctx, o.bounded(r)}, file{mode: mode, new: o.New, sync: !o.Volatile, volatile: o.Volatile, attributes: o.Attributes}); err != nil {
 			return err
 		}
-		info, err = t.info(name, p.dir, p.base)
+		*info, err = t.info(name, p.dir, p.base)
 		return err
 	})
-	return info, err
 }
 
 // bounded is r; more than the limit is an error.
