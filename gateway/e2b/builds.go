@@ -20,6 +20,7 @@ import (
 const (
 	maxBuilds    = 100 // that are known, of an agent
 	maxRunning   = 4   // at a time
+	maxRunningOf = 3   // of them of an agent, so that others have one
 	maxSteps     = 500
 	buildLimit   = 30 * time.Minute
 	maxLog       = 1 << 20   // bytes of memory, of a build
@@ -206,14 +207,17 @@ func (bs *builds) begin(b *build) error {
 	if !slices.Contains(bs.all, b) {
 		return corral.Errorf(corral.ErrNotFound, "ask for a new one", "the build %s was forgotten", b.id)
 	}
-	n := 0
+	n, own := 0, 0
 	for _, other := range bs.all {
 		if other.state() == buildRunning {
 			n++
+			if other.agent == b.agent {
+				own++
+			}
 		}
 	}
-	if n >= maxRunning {
-		return corral.Errorf(api.ErrTooMany, "wait until some have ended", "%d builds run, and no more may", n)
+	if n >= maxRunning || own >= maxRunningOf {
+		return corral.Errorf(api.ErrTooMany, "wait until some have ended", "%d builds run, %d of the agent %s, and no more may", n, own, b.agent)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
 )
 
@@ -143,5 +144,29 @@ func TestForgetBuilds(t *testing.T) {
 	}
 	if err := bs.begin(other); err != nil {
 		t.Error(err)
+	}
+}
+
+// Builds of one agent leave room for one of another.
+func TestBuildsAtATime(t *testing.T) {
+	bs := &builds{}
+	begin := func(agent string) error {
+		b := &build{id: agent, agent: agent, status: buildWaiting}
+		bs.all = append(bs.all, b)
+		return bs.begin(b)
+	}
+	for range maxRunningOf {
+		if err := begin("busy"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := begin("busy"); !errors.Is(err, api.ErrTooMany) || !strings.Contains(err.Error(), "3 of the agent busy") {
+		t.Errorf("one more of the agent: %v", err)
+	}
+	if err := begin("quiet"); err != nil {
+		t.Errorf("of another: %v", err)
+	}
+	if err := begin("third"); !errors.Is(err, api.ErrTooMany) {
+		t.Errorf("of a third: %v", err)
 	}
 }

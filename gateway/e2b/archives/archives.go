@@ -2,11 +2,13 @@
 package archives
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,10 +24,11 @@ const (
 	maxKept    = 4 << 30 // bytes of all, with what is being sent
 	maxSending = 2 << 30 // bytes of those that are being sent for an agent
 	step       = 1 << 20 // bytes for which room is made at a time
+	least      = 1 << 16 // bytes that an archive counts for, so that there are not too many
 )
 
-// A Store has archives of agents, by the hash that the client has for them. The oldest give
-// way to new ones. It may be used from any goroutine.
+// A Store has archives of agents, by the hash that the client has for them. To new ones the
+// oldest give way, of the agent that has most. It may be used from any goroutine.
 type Store struct {
 	dir     string
 	mu      sync.Mutex       // held while files come and go
@@ -46,8 +49,11 @@ func Open(dir string) (*Store, error) {
 // File is where an agent's archive is, if it is there. Another agent's is another file: a
 // hash is only what a client says.
 func (s *Store) File(agent, hash string) string {
-	sum := sha256.Sum256([]byte(agent + " " + hash))
-	return filepath.Join(s.dir, hex.EncodeToString(sum[:])+".tar")
+	of := func(name string) string {
+		sum := sha256.Sum256([]byte(name))
+		return hex.EncodeToString(sum[:16])
+	}
+	return filepath.Join(s.dir, of(agent)+"-"+of(hash)+".tar")
 }
 
 // Has reports whether an agent's archive is there.
@@ -78,7 +84,7 @@ func (s *Store) Put(agent, hash string, from io.Reader) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	s.kept += n
+	s.kept += counts(n)
 	return nil
 }
 
@@ -121,29 +127,40 @@ func (s *Store) take(agent string, n int64) error {
 	return nil
 }
 
-// room removes the oldest archives until n bytes may be beside them. mu is held.
+// room removes archives until n bytes may be beside them: each time the oldest of the agent
+// that has most. mu is held.
 func (s *Store) room(n int64) error {
 	list, err := os.ReadDir(s.dir)
 	if err != nil {
 		return err
 	}
-	var files []fs.FileInfo
+	files, of := map[string][]fs.FileInfo{}, map[string]int64{} // by agent, as File has it
 	s.kept = 0
 	for _, e := range list {
 		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".tar") {
-			files = append(files, info)
-			s.kept += info.Size()
+			agent, _, _ := strings.Cut(e.Name(), "-")
+			files[agent] = append(files[agent], info)
+			of[agent] += counts(info.Size())
+			s.kept += counts(info.Size())
 		}
 	}
-	slices.SortFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
-	for _, info := range files {
-		if s.kept+n <= maxKept {
-			break
-		}
+	for _, own := range files {
+		slices.SortFunc(own, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	}
+	for s.kept+n > maxKept && len(files) > 0 {
+		most := slices.MaxFunc(slices.Collect(maps.Keys(files)), func(a, b string) int { return cmp.Compare(of[a], of[b]) })
+		info := files[most][0]
 		if err := os.Remove(filepath.Join(s.dir, info.Name())); err != nil {
 			return err
 		}
-		s.kept -= info.Size()
+		s.kept -= counts(info.Size())
+		of[most] -= counts(info.Size())
+		if files[most] = files[most][1:]; len(files[most]) == 0 {
+			delete(files, most)
+		}
 	}
 	return nil
 }
+
+// counts is how much of maxKept an archive of n bytes takes.
+func counts(n int64) int64 { return max(n, least) }

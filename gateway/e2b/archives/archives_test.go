@@ -31,7 +31,7 @@ func TestSending(t *testing.T) {
 	if err := errors.Join(put("a", "large"), put("a", "small")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(u.File("a", "large"), maxKept-step-100); err != nil { // a hole
+	if err := os.Truncate(u.File("a", "large"), maxKept-step-least-100); err != nil { // a hole
 		t.Fatal(err)
 	}
 	old := time.Now().Add(-time.Hour)
@@ -118,7 +118,7 @@ func TestUploads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := u.room(maxKept - 7); err != nil || u.Has("a", "1") || u.Has("a", "2") || !u.Has("a", "3") {
+	if err := u.room(maxKept - least); err != nil || u.Has("a", "1") || u.Has("a", "2") || !u.Has("a", "3") {
 		t.Errorf("the newest is to stay: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(u.dir, "x.part"), nil, 0o600); err != nil {
@@ -129,5 +129,30 @@ func TestUploads(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(u.dir, "*.part")); len(left) > 0 {
 		t.Errorf("%v are left", left)
+	}
+}
+
+// Who sends much, or many, makes room for it at the cost of what is its own.
+func TestRoomOfOthers(t *testing.T) {
+	u, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().Add(-time.Hour)
+	for i, of := range []string{"quiet 1", "busy 1", "busy 2", "busy 3", "quiet 2"} {
+		agent, hash, _ := strings.Cut(of, " ")
+		if err := u.Put(agent, hash, strings.NewReader("")); err != nil {
+			t.Fatal(err)
+		}
+		at := at.Add(time.Duration(i) * time.Minute)
+		if err := os.Chtimes(u.File(agent, hash), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := u.room(maxKept - 4*least); err != nil {
+		t.Fatal(err)
+	}
+	if !u.Has("quiet", "1") || u.Has("busy", "1") || !u.Has("busy", "2") || !u.Has("busy", "3") || !u.Has("quiet", "2") {
+		t.Error("the oldest of the agent that has most is to give way")
 	}
 }
