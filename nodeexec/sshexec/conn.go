@@ -52,6 +52,7 @@ type conn struct {
 
 	// Guarded by host.mu.
 	used int
+	had  bool      // the server has opened a session
 	full bool      // the server refused a session while others were open
 	idle time.Time // since when it has no session
 }
@@ -292,6 +293,11 @@ func (h *host) openOn(ctx context.Context, c *conn) (opened, error) {
 		if !silent.Stop() && o.err != nil {
 			o.err = errSilent
 		}
+		if o.err == nil {
+			h.mu.Lock()
+			c.had = true
+			h.mu.Unlock()
+		}
 		select {
 		case answer <- o:
 		case <-ctx.Done(): // nobody waits for it
@@ -334,26 +340,25 @@ func (h *host) discard(c *conn, ch ssh.Channel, requests <-chan *ssh.Request) (e
 
 // notOpened frees the room of a session that was not opened. It reports whether the server
 // allows none at all.
-func (h *host) notOpened(c *conn, err error) bool {
-	if refused := (*ssh.OpenChannelError)(nil); errors.As(err, &refused) {
-		return h.refused(c)
+func (h *host) notOpened(c *conn, err error) (none bool) {
+	refused := (*ssh.OpenChannelError)(nil)
+	if !errors.As(err, &refused) {
+		h.release(c)
+		h.drop(c) // it is broken; the next try uses another one
+		return false
 	}
-	h.release(c)
-	h.drop(c) // it is broken; the next try uses another one
-	return false
-}
-
-// refused notes that the server allows no more sessions on a connection. It reports
-// whether the server allows none at all.
-func (h *host) refused(c *conn) bool {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	c.used--
-	c.full = c.used > 0
-	if c.used == 0 {
+	alone, had := c.used == 0, c.had
+	c.full = !alone || had
+	if alone {
 		c.idle = time.Now()
 	}
-	return c.used == 0
+	h.mu.Unlock()
+	if alone && had { // the one before has ended here, and not yet at the server
+		h.drop(c)
+	}
+	return alone && !had
 }
 
 // dial connects to a destination and logs in, through jump hosts if ssh_config says so.
