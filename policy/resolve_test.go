@@ -225,3 +225,18 @@ func (c *counting) Stat(name string) (fs.FileInfo, error) {
 	c.stats = append(c.stats, name)
 	return c.files.Stat(name)
 }
+
+// A rule on a script allows a shell of the system to read it. A file that is only called
+// like a shell is another program, which may do anything.
+func TestShellOfScript(t *testing.T) {
+	view := files{"/bin/sh": "", "/usr/bin/bash": "", "/srv/bash": "", "/srv/run.sh": "ls\n", "/opt/sh/bash": ""}
+	for text, want := range map[string]Outcome{
+		"sh run.sh": Allowed, "/usr/bin/bash run.sh a": Allowed, "run.sh": Asked, "./run.sh": Allowed,
+		"./bash run.sh": Asked, "/srv/bash run.sh a": Asked, "/opt/sh/bash run.sh": Asked, "./bash run.sh | sh run.sh": Asked,
+	} {
+		d := Decide(requestOf(text), rulesOf(SecurityAllowlist, AskOnMiss, allow("/srv/run.sh")), view)
+		if d.Outcome != want {
+			t.Errorf("%q: %s: %s", text, d.Outcome, d.Reason)
+		}
+	}
+}
