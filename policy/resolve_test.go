@@ -240,3 +240,19 @@ func TestShellOfScript(t *testing.T) {
 		}
 	}
 }
+
+// An interpreter is known by another name, too: its script is found.
+func TestScriptOfLink(t *testing.T) {
+	view := files{"/usr/bin/js": "-> node", "/usr/bin/node": "", "/srv/run.js": "x", "/usr/bin/mysh": "-> /bin/bash", "/bin/bash": ""}
+	for _, text := range []string{"js run.js", "js run.js a", "node run.js", "mysh run.js", "nice js run.js"} {
+		d := Decide(requestOf(text), rulesOf(SecurityAllowlist, AskOnMiss), view)
+		if s := d.Segments[len(d.Segments)-1]; s.Script != "/srv/run.js" || len(s.SHA256) != 64 {
+			t.Errorf("%q: script %q, digest %q", text, s.Script, s.SHA256)
+		}
+	}
+	for text, unbound := range map[string]bool{"js": true, "js -r x run.js": true, "js --version": false, "js run.js": false} {
+		if d := Decide(requestOf(text), rulesOf(SecurityAllowlist, AskOnMiss), view); (d.Segments[0].Unbound != "") != unbound {
+			t.Errorf("%q: %q", text, d.Segments[0].Unbound)
+		}
+	}
+}
