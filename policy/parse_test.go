@@ -232,3 +232,12 @@ func TestContinuedBraces(t *testing.T) {
 		}
 	}
 }
+
+// A shell that reads words as variables, or comments as words, is not looked through.
+func TestShellsOfOtherReadings(t *testing.T) {
+	for _, text := range []string{`bash -kc 'ls LD_PRELOAD=x'`, `bash -o keyword -c 'ls LD_PRELOAD=x'`, `bash -i +O interactive_comments -c 'ls # ; rm x'`} {
+		if d := Decide(requestOf(text), rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/ls")), someFiles); d.Outcome != Asked {
+			t.Errorf("%q: %s, runs %+v", text, d.Outcome, d.Run)
+		}
+	}
+}
