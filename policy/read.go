@@ -140,6 +140,7 @@ func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 		return
 	}
 	seg.wrapper, seg.own = true, l.Own
+	c.moved = c.moved || l.Moves
 	seg.sets, seg.setsOnly = l.Sets, l.SetsOnly
 	wrappers = append(wrappers, l.Name)
 	if layers == programs.MaxLayers {

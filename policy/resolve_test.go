@@ -256,3 +256,18 @@ func TestScriptOfLink(t *testing.T) {
 		}
 	}
 }
+
+// A script is not known behind a wrapper that changes the directory.
+func TestScriptElsewhere(t *testing.T) {
+	view := files{"/bin/bash": "", "/bin/sh": "", "/usr/bin/env": "", "/usr/bin/find": "", "/srv/run.sh": "ls\n", "/bin/ls": "", "/srv/tool": ""}
+	for text, want := range map[string]Outcome{
+		"env /bin/sh run.sh": Allowed, "find . -exec /bin/sh run.sh \\;": Allowed, "env -C /tmp /bin/sh /srv/run.sh": Allowed, "env -C /tmp /bin/ls": Allowed, "find . -execdir ls \\;": Allowed,
+		"env -C /tmp /bin/sh run.sh": Asked, "env --chdir=/tmp /bin/sh run.sh": Asked, "find /tmp -execdir /bin/sh run.sh \\;": Asked, "find /tmp -execdir ./tool \\;": Asked,
+		"env -C /tmp /bin/sh -c 'sh run.sh'": Asked, "find /tmp -okdir sh run.sh \\;": Asked,
+	} {
+		d := Decide(requestOf(text), rulesOf(SecurityAllowlist, AskOnMiss, allow("/srv/run.sh"), allow("/usr/bin/env"), allow("/usr/bin/find"), allow("/bin/ls"), allow("/srv/tool")), view)
+		if d.Outcome != want {
+			t.Errorf("%q: %s: %s", text, d.Outcome, d.Reason)
+		}
+	}
+}

@@ -65,6 +65,7 @@ func findForm(argv []Word, _ scan, l Layer) Layer {
 		if !w.Static || !findRuns[w.Text] {
 			continue
 		}
+		l.Moves = l.Moves || strings.HasSuffix(w.Text, "dir")
 		start := i + 1
 		for i = start; i < len(argv); i++ {
 			w := argv[i]
