@@ -387,7 +387,10 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 		}
 		return seg.Inline, "allow exactly this command: approve it with allow-always"
 	case programs.IsShell(seg.name()) && !seg.wrapper:
-		if seg.Script != "" {
+		switch {
+		case seg.Script != "" && !j.system(seg):
+			return "the shell " + seg.Path + ", which would read the script " + seg.Script + ", is in no trusted directory", "use a shell in /bin or /usr/bin"
+		case seg.Script != "":
 			return "no rule allows the script " + seg.Script, fixRule(narrowest(seg.Script, seg.Words[seg.operand+1:]))
 		}
 		return "a shell runs whatever it reads", ""
@@ -462,7 +465,7 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 		seg.By = byBuiltin
 		return true
 	}
-	if seg.wrapper && !seg.own && j.trusted(seg.Path) && !j.writable(path.Dir(seg.Path)) {
+	if seg.wrapper && !seg.own && j.system(seg) {
 		seg.By = byWrapper
 		return true
 	}
@@ -492,9 +495,9 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 }
 
 // allows reports whether an allow rule matches the segment and its arguments. If the
-// segment is a shell that runs a script, the rule has to allow the script.
+// segment is a shell of the system that runs a script, the rule may allow the script.
 func (j *judge) allows(r *Rule, t target, seg *Segment, shell bool) bool {
-	if shell && seg.operand == 1 && seg.Script != "" && seg.scriptWhy == "" {
+	if shell && seg.operand == 1 && seg.Script != "" && seg.scriptWhy == "" && j.system(seg) {
 		// The rule may be about the script.
 		script := target{paths: []string{seg.Script}, argv: append([]Word{programs.Literal(seg.Script)}, seg.Words[seg.operand+1:]...), home: t.home}
 		if r.allows(script, seg.SHA256) {
@@ -538,6 +541,12 @@ func (j *judge) builtin(seg *Segment) bool {
 func (j *judge) trusted(file string) bool {
 	dir := path.Dir(file)
 	return file != "" && (dir == "/bin" || dir == "/usr/bin" || slices.Contains(j.rules.SafeBinDirs, dir))
+}
+
+// system reports whether the program of a segment is in such a directory, and only the
+// owner of the directory can put programs there.
+func (j *judge) system(seg *Segment) bool {
+	return j.trusted(seg.Path) && !j.writable(path.Dir(seg.Path))
 }
 
 // writable reports whether accounts other than the owner can put programs into a

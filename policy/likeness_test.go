@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corral-exec/corral/internal/programs"
 )
@@ -84,5 +86,17 @@ func TestAny(t *testing.T) {
 		if got := tt.rule.any(); got != tt.want {
 			t.Errorf("%+v: %v", tt.rule, got)
 		}
+	}
+}
+
+// The time of a comparison does not grow with a power of the number of arguments.
+func TestManyUnknownArguments(t *testing.T) {
+	args := slices.Repeat([]Word{{Text: "$X"}}, 40_000)
+	begun := time.Now()
+	if got := argsNamed([]string{"push", "origin", "main"}, args); got != perhaps {
+		t.Errorf("%v, want perhaps", got)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }

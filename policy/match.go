@@ -289,26 +289,34 @@ func argsNamed(want []string, args []Word) likeness {
 	return min(found, operandsNamed(operands, args))
 }
 
+// operandsNamed compares the words of a rule that are no flags. It goes backwards, so that
+// each word is compared with each argument once.
 func operandsNamed(want []string, args []Word) likeness {
-	if len(want) == 0 {
-		return alike
-	}
-	found := unlike
-	value := false // the word may be the value of the option before it
-	for i, a := range args {
-		switch {
-		case !a.Static:
-			found = max(found, min(perhaps, operandsNamed(want[1:], args[i+1:])))
-		case glob(want[0], a.Text, true):
-			found = max(found, operandsNamed(want[1:], args[i+1:]))
+	behind := slices.Repeat([]likeness{alike}, len(args)+1) // of the later words, with the arguments from an index on
+	for _, w := range slices.Backward(want) {
+		from := make([]likeness, len(args)+1) // the same with w
+		value := unlike                       // the same if the argument may be the value of an option before it
+		for i, a := range slices.Backward(args) {
+			found := unlike
+			switch {
+			case !a.Static:
+				found = min(perhaps, behind[i+1])
+			case glob(w, a.Text, true):
+				found = behind[i+1]
+			}
+			switch passed := max(found, from[i+1]); {
+			case !a.MayBeOption():
+				from[i], value = found, passed
+			case strings.Contains(a.Text, "="):
+				from[i], value = passed, passed
+			default:
+				value = max(found, value)
+				from[i] = value
+			}
 		}
-		option := a.MayBeOption()
-		if !option && !value {
-			break
-		}
-		value = option && !strings.Contains(a.Text, "=")
+		behind = from
 	}
-	return found
+	return behind[0]
 }
 
 // hasFlag looks for a flag of a rule: -rf is found if -r and -f are.

@@ -12,11 +12,14 @@ import (
 // options of programs that run others, and in variables. What such text does is not
 // known. But if it contains the program's name, a person should look at it.
 func (j *judge) mentions() {
-	text := j.req.text()
+	text := ""
 	for i := range j.rules.List {
 		r := &j.rules.List[i]
 		if r.Action == Allow {
 			continue
+		}
+		if text == "" {
+			text = j.unquoted()
 		}
 		program, more := programOf(r.Pattern)
 		name := path.Base(program)
@@ -38,6 +41,23 @@ func (j *judge) mentions() {
 			}
 		}
 	}
+}
+
+// unquoted is the text of the command, and behind it its words without their quotes.
+func (j *judge) unquoted() string {
+	var b strings.Builder
+	b.WriteString(j.req.text())
+	for _, c := range j.calls {
+		if !strings.ContainsAny(c.text, `'"\`) {
+			continue
+		}
+		for _, w := range c.words {
+			if w.Static {
+				b.WriteString("\n" + w.Text)
+			}
+		}
+	}
+	return b.String()
 }
 
 // allMentioned reports whether the arguments of a rule are in the text. Flags, which

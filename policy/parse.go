@@ -28,6 +28,7 @@ type script struct {
 	file     *syntax.File
 	calls    []*call
 	findings []Finding
+	quotes   bool                    // the text has a quote, a backquote or a backslash
 	literals bool                    // some word has a quoted substitution, which a second evaluation would carry out
 	assigned map[*syntax.Assign]bool // assignments that have a finding already
 	sets     []string                // variables that it sets, computed on first use
@@ -84,7 +85,7 @@ func plainText(text string) bool {
 
 // parse reads text as a shell of that dialect would.
 func parse(text string, lang syntax.LangVariant, depth int) *script {
-	s := &script{text: text, depth: depth, assigned: map[*syntax.Assign]bool{}}
+	s := &script{text: text, depth: depth, quotes: strings.ContainsAny(text, "'`\\"), assigned: map[*syntax.Assign]bool{}}
 	if at, why := unreadable(text); why != "" {
 		s.find(Finding{Kind: Syntax, Offset: at, Reason: why, unknown: true})
 		return s
@@ -383,7 +384,7 @@ func (s *script) param(n *syntax.ParamExp) {
 func (s *script) arithmetic(n syntax.Node, x syntax.ArithmExpr) {
 	if !constant(x) {
 		f := s.at(Expansion, n, "evaluates variables as arithmetic")
-		f.unknown = strings.ContainsAny(s.text, "'`\\") || s.substitutes(x) || s.foreign(x)
+		f.unknown = s.quotes || s.substitutes(x) || s.foreign(x)
 		s.find(f)
 	}
 }

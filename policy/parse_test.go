@@ -223,3 +223,21 @@ func TestBackticks(t *testing.T) {
 		t.Errorf("%s: %s", d.Outcome, d.Reason)
 	}
 }
+
+// A shell joins continued lines before it expands braces.
+func TestContinuedBraces(t *testing.T) {
+	for _, text := range []string{"sort -{n.\\\n.p} x | wc", "sort -{n\\\n..p} x", "sort -{n,\\\no} x", "sort -{n.\\\n\\\n.p} x"} {
+		if d := Decide(requestOf(text), rulesOf(SecurityAllowlist, AskOnMiss, allow("/usr/bin/sort"), allow("/usr/bin/wc")), someFiles); d.Outcome != Asked {
+			t.Errorf("%q: %s", text, d.Outcome)
+		}
+	}
+}
+
+// A shell that reads words as variables, or comments as words, is not looked through.
+func TestShellsOfOtherReadings(t *testing.T) {
+	for _, text := range []string{`bash -kc 'ls LD_PRELOAD=x'`, `bash -o keyword -c 'ls LD_PRELOAD=x'`, `bash -i +O interactive_comments -c 'ls # ; rm x'`} {
+		if d := Decide(requestOf(text), rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/ls")), someFiles); d.Outcome != Asked {
+			t.Errorf("%q: %s, runs %+v", text, d.Outcome, d.Run)
+		}
+	}
+}

@@ -17,7 +17,8 @@ func (s *script) word(w *syntax.Word) Word {
 	if w.Lit() == "[" { // the program; a pattern would have a "]"
 		return programs.Literal("[")
 	}
-	braces := strings.Contains(s.source(w), ",") || strings.Contains(s.source(w), "..")
+	joined := strings.ReplaceAll(s.source(w), "\\\n", "")
+	braces := strings.Contains(joined, ",") || strings.Contains(joined, "..")
 	for i, part := range w.Parts {
 		switch p := part.(type) {
 		case *syntax.Lit:

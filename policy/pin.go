@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -23,22 +24,14 @@ func (r *reading) pin() (*Pinned, string) {
 		}
 	}
 	if len(r.req.Args) > 0 {
-		return &Pinned{Args: r.calls[0].pinned(nil)}, ""
+		return r.calls[0].pinned()
 	}
 	if len(r.scripts) != 1 || r.scripts[0].file == nil {
 		return nil, "it is read in more than one way"
 	}
 	s := r.scripts[0]
 	if c := s.simple(); c != nil {
-		words := c.pinned(nil)
-		for _, inner := range c.inner {
-			text, err := inner.pin()
-			if err != nil {
-				return nil, err.Error()
-			}
-			words[inner.at-1] = text
-		}
-		return &Pinned{Args: words}, ""
+		return c.pinned()
 	}
 	text, err := textOf{scripts: r.scripts}.pin()
 	if err != nil {
@@ -75,16 +68,30 @@ func (s *script) simple() *call {
 	return s.calls[0]
 }
 
-// pinned is words and the words of the call, with paths in place of programs.
-func (c *call) pinned(words []string) []string {
+// pinned is the words of the call, with paths in place of programs, also in the texts for
+// shells. If they cannot be written so, it is nil and the reason.
+func (c *call) pinned() (*Pinned, string) {
+	var words []string
 	for _, w := range c.words {
 		words = append(words, w.Text)
 	}
 	for _, seg := range c.segments {
 		words[seg.Words[0].At-1] = seg.Path
 	}
-	return words
+	for _, inner := range c.inner {
+		if inner.at == 0 {
+			return nil, errSeveralWords.Error()
+		}
+		text, err := inner.pin()
+		if err != nil {
+			return nil, err.Error()
+		}
+		words[inner.at-1] = text
+	}
+	return &Pinned{Args: words}, ""
 }
+
+var errSeveralWords = errors.New("the text of a shell in it is made of several words")
 
 // pin is the text with the programs of all its calls pinned.
 func (t textOf) pin() (string, error) {
@@ -100,7 +107,7 @@ func (t textOf) pin() (string, error) {
 		}
 		for _, inner := range c.inner {
 			if inner.at == 0 {
-				return "", fmt.Errorf("the text of a shell in it is made of several words")
+				return "", errSeveralWords
 			}
 			text, err := inner.pin()
 			if err != nil {

@@ -43,6 +43,10 @@ func TestPinned(t *testing.T) {
 	if d.Outcome != Allowed || !slices.Equal(d.Run.Args, []string{"/bin/ls", "$X; rm", "*"}) {
 		t.Errorf("%s, runs %+v", d.Outcome, d.Run)
 	}
+	d = Decide(Request{Args: []string{"nice", "sh", "-c", "ls | wc"}, Dir: "/srv", Path: "/usr/bin:/bin"}, rules, someFiles)
+	if d.Outcome != Allowed || !slices.Equal(d.Run.Args, []string{"/usr/bin/nice", "/bin/sh", "-c", "'/bin/ls' | '/usr/bin/wc'"}) {
+		t.Errorf("%s, runs %+v", d.Outcome, d.Run)
+	}
 	// The requested shell runs, by its path.
 	req := requestOf("ls *")
 	for shell, want := range map[string]string{"/bin/sh": "/bin/sh", "bash": "/bin/bash", "/usr/bin/zsh": "/bin/sh"} {
@@ -54,6 +58,15 @@ func TestPinned(t *testing.T) {
 	req.Shell = []string{"/gone/bash"}
 	if d := Decide(req, rules, someFiles); d.Outcome == Allowed {
 		t.Errorf("allowed with a shell that is not there: %+v", d.Run)
+	}
+}
+
+// A command that a rule allows as that very text runs as it is if it cannot be pinned.
+func TestTextOfSeveralWords(t *testing.T) {
+	view := files{"/bin/bash": "", "/bin/ls": "", "/bin/watch": ""}
+	d := Decide(requestOf("watch ls -l"), rulesOf(SecurityAllowlist, AskOnMiss, Rule{Action: Allow, Command: "watch ls -l"}), view)
+	if d.Outcome != Allowed || d.Run != nil {
+		t.Errorf("%s: %s, runs %+v", d.Outcome, d.Reason, d.Run)
 	}
 }
 

@@ -140,6 +140,7 @@ func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 		return
 	}
 	seg.wrapper, seg.own = true, l.Own
+	c.moved = c.moved || l.Moves
 	seg.sets, seg.setsOnly = l.Sets, l.SetsOnly
 	wrappers = append(wrappers, l.Name)
 	if layers == programs.MaxLayers {
@@ -185,10 +186,16 @@ func (r *reading) inside(c *call, seg *Segment, l programs.Layer) {
 
 // operand finds the file of code that a program is to run.
 func (r *reading) operand(c *call, seg *Segment) {
+	name := seg.name()
 	i, why := programs.ScriptOperand(seg.Words)
+	for _, words := range seg.asNamed()[1:] {
+		if i < 0 && why == "" { // by this name it is no interpreter
+			name = words[0].Text
+			i, why = programs.ScriptOperand(words)
+		}
+	}
 	defer func() {
 		// make finds its file itself, as other programs find their settings.
-		name := seg.name()
 		given := strings.HasSuffix(seg.scriptWhy, programs.CodeGiven) && staticTexts(seg.Words) != nil
 		if (programs.IsShell(name) || programs.IsInterpreter(name)) && !strings.HasSuffix(name, "make") && !given {
 			seg.Unbound = seg.scriptWhy

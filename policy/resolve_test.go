@@ -225,3 +225,49 @@ func (c *counting) Stat(name string) (fs.FileInfo, error) {
 	c.stats = append(c.stats, name)
 	return c.files.Stat(name)
 }
+
+// A rule on a script allows a shell of the system to read it. A file that is only called
+// like a shell is another program, which may do anything.
+func TestShellOfScript(t *testing.T) {
+	view := files{"/bin/sh": "", "/usr/bin/bash": "", "/srv/bash": "", "/srv/run.sh": "ls\n", "/opt/sh/bash": ""}
+	for text, want := range map[string]Outcome{
+		"sh run.sh": Allowed, "/usr/bin/bash run.sh a": Allowed, "run.sh": Asked, "./run.sh": Allowed,
+		"./bash run.sh": Asked, "/srv/bash run.sh a": Asked, "/opt/sh/bash run.sh": Asked, "./bash run.sh | sh run.sh": Asked,
+	} {
+		d := Decide(requestOf(text), rulesOf(SecurityAllowlist, AskOnMiss, allow("/srv/run.sh")), view)
+		if d.Outcome != want {
+			t.Errorf("%q: %s: %s", text, d.Outcome, d.Reason)
+		}
+	}
+}
+
+// An interpreter is known by another name, too: its script is found.
+func TestScriptOfLink(t *testing.T) {
+	view := files{"/usr/bin/js": "-> node", "/usr/bin/node": "", "/srv/run.js": "x", "/usr/bin/mysh": "-> /bin/bash", "/bin/bash": ""}
+	for _, text := range []string{"js run.js", "js run.js a", "node run.js", "mysh run.js", "nice js run.js"} {
+		d := Decide(requestOf(text), rulesOf(SecurityAllowlist, AskOnMiss), view)
+		if s := d.Segments[len(d.Segments)-1]; s.Script != "/srv/run.js" || len(s.SHA256) != 64 {
+			t.Errorf("%q: script %q, digest %q", text, s.Script, s.SHA256)
+		}
+	}
+	for text, unbound := range map[string]bool{"js": true, "js -r x run.js": true, "js --version": false, "js run.js": false} {
+		if d := Decide(requestOf(text), rulesOf(SecurityAllowlist, AskOnMiss), view); (d.Segments[0].Unbound != "") != unbound {
+			t.Errorf("%q: %q", text, d.Segments[0].Unbound)
+		}
+	}
+}
+
+// A script is not known behind a wrapper that changes the directory.
+func TestScriptElsewhere(t *testing.T) {
+	view := files{"/bin/bash": "", "/bin/sh": "", "/usr/bin/env": "", "/usr/bin/find": "", "/srv/run.sh": "ls\n", "/bin/ls": "", "/srv/tool": ""}
+	for text, want := range map[string]Outcome{
+		"env /bin/sh run.sh": Allowed, "find . -exec /bin/sh run.sh \\;": Allowed, "env -C /tmp /bin/sh /srv/run.sh": Allowed, "env -C /tmp /bin/ls": Allowed, "find . -execdir ls \\;": Allowed,
+		"env -C /tmp /bin/sh run.sh": Asked, "env --chdir=/tmp /bin/sh run.sh": Asked, "find /tmp -execdir /bin/sh run.sh \\;": Asked, "find /tmp -execdir ./tool \\;": Asked,
+		"env -C /tmp /bin/sh -c 'sh run.sh'": Asked, "find /tmp -okdir sh run.sh \\;": Asked,
+	} {
+		d := Decide(requestOf(text), rulesOf(SecurityAllowlist, AskOnMiss, allow("/srv/run.sh"), allow("/usr/bin/env"), allow("/usr/bin/find"), allow("/bin/ls"), allow("/srv/tool")), view)
+		if d.Outcome != want {
+			t.Errorf("%q: %s: %s", text, d.Outcome, d.Reason)
+		}
+	}
+}

@@ -13,7 +13,9 @@ var ownCommands = map[string]string{
 	"approvals": "answers approvals and edits what is remembered",
 	"approve":   "answers approvals",
 	"config":    "changes the configuration",
+	"console":   "prints a link with which approvals can be answered",
 	"gateway":   "starts a gateway with a policy of its own",
+	"keys":      "makes keys with which approvals can be answered",
 	"node":      "starts or pairs a node with a policy of its own",
 	"nodes":     "pairs nodes",
 	"session":   "changes the settings of sessions",
@@ -47,8 +49,11 @@ func own(seg *Segment) string {
 		switch {
 		case !w.Static:
 			return "which command of corral " + programs.Quote(w.Text) + " stands for is not known"
-		case w.Text == "--":
+		case w.Text == "--" && !flag:
 			return ""
+		case w.Text == "--": // the value of the flag before it, so flags go on
+			flag = false
+			continue
 		case len(w.Text) > 1 && w.Text[0] == '-':
 			flag = true
 			continue
@@ -64,8 +69,9 @@ func own(seg *Segment) string {
 	return ""
 }
 
-// noValues are the flags that take no value.
-const noValues = "-h --help -q --quiet --json"
+// noValues are the flags of every command that take no value. The parser takes the word
+// behind any other flag for its value as long as it looks for the name of the command.
+const noValues = "-h --help -q --quiet"
 
 // shows reports whether a command with these words behind it only shows something.
 // A word behind a flag may be its value: then the next has to be in onlyShow too.

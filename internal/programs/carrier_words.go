@@ -102,8 +102,14 @@ func zipTest(argv []Word, _ []int) string {
 	return ""
 }
 
-// curlFormat: an unknown format, or one that names a file, may write a file.
+// curlFormat: an unknown format, or one that names a file, may write a file. With expand-
+// before its name, any option takes a value with variables in it.
 func curlFormat(argv []Word, _ []int) string {
+	for _, w := range argv[1:] {
+		if strings.HasPrefix(w.Prefix, "--expand-") {
+			return Quote(w.Text) + " may be an option that writes where it is told"
+		}
+	}
 	s := curlFormats.search(argv, true)
 	for _, o := range s.options {
 		if o.name == "w" && (!o.value.Static || strings.Contains(o.value.Text, "%output{") || strings.HasPrefix(o.value.Text, "@")) {

@@ -94,6 +94,7 @@ func TestScriptOperand(t *testing.T) {
 	}{
 		{"bash x.sh -c y", 1, false}, {"bash -e x.sh", 2, false}, {"sh -o errexit -- x.sh", 4, false}, {"bash +x x.sh", 2, false}, {"bash --posix x.sh", 2, false},
 		{"bash -euo pipefail x.sh", 3, false}, {"zsh x", 1, false}, {"fish -N x", 2, false}, {"bash", -1, true}, {"bash -s x", -1, true}, {"bash $x", -1, true}, {"bash ./$x", -1, true},
+		{"bun --cwd x run y.ts", -1, true},
 		{"bash --rcfile x y", -1, true}, {"bash --rcfile=x y", -1, true}, {"bash -c x", -1, false}, {"bash --version", -1, false}, {"bash /dev/stdin", -1, true}, {"bash -", -1, true},
 		{"cmd x.bat", -1, true}, {"pwsh x.ps1", -1, true},
 		{". ./x", 1, false}, {"source ./x y", 1, false}, {"source x", -1, true}, {". $x", -1, true}, {". -- ./x", 2, false},

@@ -31,6 +31,8 @@ type Layer struct {
 	clean bool
 	// Own: the wrapper itself has to be allowed too, not only the program it runs.
 	Own bool
+	// Moves: the program may run in another directory than the wrapper.
+	Moves bool
 	// Vars are the names of variables that it sets.
 	Vars   []string
 	Reason string // why the layer is refused
@@ -296,7 +298,8 @@ func envForm(argv []Word, s scan, l Layer) Layer {
 	if emptied && !strings.Contains(argv[at].Text, "/") {
 		refuse("without PATH, " + Quote(argv[at].Text) + " may be another program")
 	}
-	if _, ok := s.find("C"); ok && !strings.HasPrefix(argv[at].Text, "/") {
+	_, l.Moves = s.find("C")
+	if l.Moves && !strings.HasPrefix(argv[at].Text, "/") {
 		refuse("in another directory, " + Quote(argv[at].Text) + " may be another program")
 	}
 	if l.Kind == LayerRefused {

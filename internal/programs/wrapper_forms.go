@@ -13,10 +13,14 @@ func xargsForm(argv []Word, s scan, l Layer) Layer {
 		return l.runs([]Word{Literal("echo"), {Text: "…"}}) // the echo on PATH
 	}
 	mark := ""
+	adds := false // whether it may add words at the end although there is a mark
 	for _, o := range s.options {
 		switch o.name {
+		case "L", "l", "n": // GNU xargs forgets the mark then
+			adds = true
 		case "I", "J":
 			mark = o.value.Text
+			adds = adds || o.name == "J" // BSD's xargs does if no word is the mark
 		case "i":
 			if mark = o.value.Text; mark == "" {
 				mark = "{}"
@@ -26,7 +30,7 @@ func xargsForm(argv []Word, s scan, l Layer) Layer {
 		}
 	}
 	inner := replaced(argv[at:], mark)
-	if mark == "" {
+	if mark == "" || adds {
 		inner = append(inner, Word{Text: "…"})
 	}
 	if !inner[0].Static {
@@ -61,6 +65,7 @@ func findForm(argv []Word, _ scan, l Layer) Layer {
 		if !w.Static || !findRuns[w.Text] {
 			continue
 		}
+		l.Moves = l.Moves || strings.HasSuffix(w.Text, "dir")
 		start := i + 1
 		for i = start; i < len(argv); i++ {
 			w := argv[i]

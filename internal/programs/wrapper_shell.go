@@ -40,6 +40,11 @@ type shellUse struct {
 // posixFlags are the shells' long options without a value; they may have one dash too.
 var posixFlags = strings.Fields("debugger dump-po-strings dump-strings help login noediting noprofile norc posix pretty-print protected restricted verbose version wordexp emulate-sh")
 
+// shellSettings are the values of -o and -O with which a shell reads its text as without
+// them. With others, words are variables of a program (keyword) or comments are words.
+const shellSettings = `errexit nounset pipefail xtrace verbose noglob noclobber noexec monitor notify posix
+	extglob globstar nullglob dotglob failglob nocaseglob lastpipe inherit_errexit`
+
 // readShell reads the options of a shell of the POSIX family. Letters may be in clusters;
 // -o and -O have their values in the next words, also from the middle of a cluster.
 func readShell(argv []Word) shellUse {
@@ -85,6 +90,9 @@ func readShell(argv []Word) shellUse {
 				u.stdin = true
 			case c == 'o' || c == 'O':
 				values++
+			case c == 'k' || c == 'i' && strings.HasSuffix(NormalizeName(argv[0].Text), "zsh"):
+				u.refused = "takes words for variables, or comments for words, with " + Quote(text)
+				return u
 			case c == 'A' || c == 'T' || c == 'R' || !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'):
 				u.refused = "has an option that is not known: " + Quote(text)
 				return u
@@ -99,8 +107,12 @@ func readShell(argv []Word) shellUse {
 		}
 		for ; values > 0 && i+1 < len(argv); values-- {
 			i++
-			if !argv[i].Static {
-				u.refused = "gets a word that is not known: " + Quote(argv[i].Text)
+			switch w := argv[i]; {
+			case !w.Static:
+				u.refused = "gets a word that is not known: " + Quote(w.Text)
+				return u
+			case !HasField(shellSettings, w.Text):
+				u.refused = "may read its text in another way with " + Quote(w.Text)
 				return u
 			}
 		}

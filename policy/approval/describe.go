@@ -53,10 +53,10 @@ const mostShown = 4000
 func whole(text string) []string {
 	if len(text) > mostShown {
 		head, tail := mostShown/2, len(text)-mostShown/2
-		for !utf8.RuneStart(text[head]) {
+		for head > 0 && !utf8.RuneStart(text[head]) {
 			head--
 		}
-		for !utf8.RuneStart(text[tail]) {
+		for tail < len(text) && !utf8.RuneStart(text[tail]) {
 			tail++
 		}
 		text = fmt.Sprintf("%s\n(%d bytes are left out here: corral approvals show --json has them)\n%s", text[:head], tail-head, text[tail:])

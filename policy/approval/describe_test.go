@@ -98,3 +98,12 @@ Always would remember, by scope:
 		}
 	}
 }
+
+// A long command of bytes that begin no character can be shown.
+func TestAboutBytes(t *testing.T) {
+	for _, text := range []string{strings.Repeat("\x80", 2*mostShown), "a" + strings.Repeat("\xbf", mostShown), strings.Repeat("é", mostShown)} {
+		if lines := (Record{Command: text}).About(); len(lines) < 4 {
+			t.Errorf("%d lines", len(lines))
+		}
+	}
+}

@@ -318,9 +318,7 @@ func (g *Guard) variables(settings config.Agent, cmd corral.Command, path string
 	if env == nil {
 		env = map[string]string{}
 	}
-	if _, ok := env["PATH"]; !ok {
-		env["PATH"] = path
-	}
+	env["PATH"] = path // also if the call sets one: that is behind the directories
 	return env
 }
 

@@ -94,6 +94,24 @@ func TestVariablesAlways(t *testing.T) {
 	}
 }
 
+// A PATH that is always allowed is not allowed with other directories before it.
+func TestPathBehindDirectories(t *testing.T) {
+	r := newRig(t, onHost)
+	r.ok(r.file.Add("main", approval.ScopeProgram, policy.Rule{Action: policy.Allow, Pattern: r.at("bin", "tool")}))
+	cmd := corral.Command{ID: "one", Shell: "tool a", Env: map[string]string{"PATH": r.at("bin") + ":/usr/bin:/bin"}}
+	cmd.Approval = r.answer(r.pending(cmd), approval.AllowAlways).ID
+	if _, err := r.check(cmd); err != nil {
+		t.Fatal(err)
+	}
+	r.again()
+	cmd.ID, cmd.Approval = "two", ""
+	if _, err := r.check(cmd); err != nil {
+		t.Error(err)
+	}
+	cmd.ID, cmd.PathPrepend = "three", []string{r.at("first")}
+	r.pending(cmd)
+}
+
 // A node checks the variables itself, whatever its gateway allows.
 func TestVariablesOnNode(t *testing.T) {
 	p := newPair(t, nodeSettings, `tools: {exec: {security: "full", ask: "off", env: {allow: ["ZIP"]}}}`)
