@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -368,10 +367,7 @@ func sweepUnclaimed(ctx context.Context, engine engine.Engine, state string, rec
 	}
 	// It may have been taken, and let go of, meanwhile.
 	if now, err := loadBox(state, rec.ID); err != nil || now.Sandbox != "" {
-		if errors.Is(err, os.ErrNotExist) {
-			err = nil
-		}
-		return false, err
+		return false, ignoreMissing(err)
 	}
 	if err := removeUnclaimed(ctx, engine, state, rec); err != nil {
 		return false, fmt.Errorf("cannot remove a container of a pool that is gone: %w", err)
