@@ -37,7 +37,7 @@ type Executor struct {
 	end  context.CancelFunc
 	wg   sync.WaitGroup
 	turn chan struct{} // a token: whose turn it is to choose, make or give up boxes
-	used atomic.Bool   // that it was used is about to be written
+	used atomic.Bool   // that it was used is written, and will be once more
 
 	mu       sync.Mutex
 	closed   bool
@@ -265,11 +265,8 @@ func (e *Executor) remove(ctx context.Context, workspace bool) error {
 // removeBox removes a box, if it is there.
 func (e *Executor) removeBox(ctx context.Context, id string) error {
 	rec, err := loadBox(e.stateDir, id)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return ignoreMissing(err)
 	}
 	e.mu.Lock()
 	b := e.boxes[id]
