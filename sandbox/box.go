@@ -166,6 +166,8 @@ func (b *box) meet(ctx context.Context) error {
 // idle reports whether nothing runs in a box, also nothing that others have
 // started; see alone. If it does, nothing will: the box is to be removed.
 func (b *box) idle(ctx context.Context, execs *execdriver.Driver) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
 	if b.warden == nil {
 		return execs == nil || !execs.Busy(b.Container), nil
 	}

@@ -148,10 +148,13 @@ func (e *Executor) refer(b *box, rec sandboxRecord, changed, sync bool) error {
 	if !changed && n > 0 && rec.Boxes[n-1] == b.ID {
 		return nil
 	}
+	isNew := !slices.Contains(rec.Boxes, b.ID)
 	rec.Boxes = append(slices.DeleteFunc(rec.Boxes, func(id string) bool { return id == b.ID }), b.ID)
 	reached(stepUnreferenced)
 	if err := saveSandbox(e.stateDir, rec, sync); err != nil {
-		e.retire(b)
+		if isNew { // else something may run in it
+			e.retire(b)
+		}
 		return fmt.Errorf("cannot note the sandbox's container: %w", err)
 	}
 	reached(stepReferenced)
