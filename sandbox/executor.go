@@ -292,11 +292,8 @@ func (e *Executor) Status(ctx context.Context) (Status, error) {
 		return s, err
 	}
 	b, err := loadBox(e.stateDir, rec.Boxes[len(rec.Boxes)-1])
-	if errors.Is(err, os.ErrNotExist) {
-		return s, nil
-	}
 	if err != nil {
-		return s, err
+		return s, ignoreMissing(err)
 	}
 	s.Driver = b.Driver
 	if s.Container, err = e.engine.Inspect(ctx, b.Container); errors.Is(err, engine.ErrNoContainer) {
