@@ -149,7 +149,7 @@ func (e *Executor) Attach(ctx context.Context, id string) (corral.Process, error
 	}
 	b := e.tracking(id)
 	if b != nil {
-		b.hold("")
+		b.hold(id) // as find does
 	}
 	e.mu.Unlock()
 	if b == nil {
@@ -166,7 +166,7 @@ func (e *Executor) Attach(ctx context.Context, id string) (corral.Process, error
 			return p, err
 		}
 	}
-	defer e.leave(b, "")
+	defer e.leave(b, id)
 	return b.warden.Attach(ctx, id)
 }
 
