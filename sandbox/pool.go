@@ -56,6 +56,9 @@ func poolSetup(cfg Config) (*setup, error) {
 	if cfg.Driver == DriverExec {
 		return nil, corral.Errorf(corral.ErrInvalid, "leave out the pool, or use the driver auto", "there is no pool for the driver exec")
 	}
+	if len(cfg.Mounts.Secrets) > 0 {
+		return nil, corral.Errorf(corral.ErrInvalid, "leave out the pool, or the secrets", "there is no pool for sandboxes with secrets: each has a directory of its own for them")
+	}
 	return newSetup(cfg)
 }
 
