@@ -232,8 +232,7 @@ func removeWarm(ctx context.Context, list []*warm) error {
 	for i, w := range list {
 		wg.Go(func() {
 			defer closeLock(w.lock)
-			err := w.conn.Close()
-			errs[i] = errors.Join(err, removeUnclaimed(ctx, w.engine, w.state, w.boxRecord))
+			errs[i] = errors.Join(w.conn.Close(), removeUnclaimed(ctx, w.engine, w.state, w.boxRecord))
 		})
 	}
 	wg.Wait()

@@ -160,9 +160,10 @@ func Forget(ctx context.Context, stateDir, name string) error {
 	if left, err := filepath.Glob(filepath.Join(dir, execDir, "*.json")); err != nil || len(left) > 0 {
 		return err
 	}
-	empty, err := wardenexec.Unused(filepath.Join(dir, logsDir))
-	if err != nil || !empty {
+	gone := filepath.Join(filepath.Dir(dir), ".gone-"+name) // where nobody opens it
+	unused, err := wardenexec.Unused(filepath.Join(dir, logsDir), func() error { return errors.Join(os.RemoveAll(gone), os.Rename(dir, gone)) })
+	if err != nil || !unused {
 		return err
 	}
-	return os.RemoveAll(dir)
+	return os.RemoveAll(gone)
 }

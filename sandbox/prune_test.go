@@ -2,8 +2,10 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,5 +81,29 @@ func TestPruneJustUsed(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Dir(file)); !os.IsNotExist(err) {
 		t.Errorf("the workspace is left: %v", err)
+	}
+}
+
+// A sandbox that is forgotten while it is opened is as new, and can be used.
+func TestForgetWhileOpened(t *testing.T) {
+	state := testdir.New(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var forgetting sync.WaitGroup
+	defer forgetting.Wait()
+	forgetting.Go(func() {
+		for ctx.Err() == nil {
+			_ = Forget(ctx, state, "main") // or it is another time
+		}
+	})
+	for ctx.Err() == nil {
+		e, err := New(Config{Engine: nearEngine{}, StateDir: state, Name: "main"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = e.HostWorkspace(t.Context())
+		if err = errors.Join(err, e.Remove(t.Context()), e.Close()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
