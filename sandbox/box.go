@@ -38,8 +38,12 @@ type box struct {
 	stale bool           // it is not chosen any more
 }
 
-// errNoBox: a box is gone, or is being removed.
-var errNoBox = errors.New("no such box")
+// errNoBox: a box is gone, or, if the error is errAlone, may be: another program looks
+// whether something runs in it, and removes it if not.
+var (
+	errNoBox = errors.New("no such box")
+	errAlone = corral.Errorf(corral.ErrUnavailable, "try again", "another program may be removing a container of the sandbox: %w", errNoBox)
+)
 
 // openBox begins to use a box; errNoBox if there is none.
 func (e *Executor) openBox(id string) (*box, error) {
@@ -166,6 +170,8 @@ func (b *box) meet(ctx context.Context) error {
 // idle reports whether nothing runs in a box, also nothing that others have
 // started; see alone. If it does, nothing will: the box is to be removed.
 func (b *box) idle(ctx context.Context, execs *execdriver.Driver) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
 	if b.warden == nil {
 		return execs == nil || !execs.Busy(b.Container), nil
 	}
@@ -220,13 +226,10 @@ func boxesOf(state, name string) ([]string, error) {
 	var ids []string
 	for _, dir := range found {
 		rec, err := loadBox(state, filepath.Base(dir))
-		if errors.Is(err, os.ErrNotExist) { // removed meanwhile
-			continue
-		}
-		if err != nil {
+		if ignoreMissing(err) != nil { // else it was removed meanwhile
 			return nil, err
 		}
-		if rec.Sandbox == name { // and not another whose name begins like this one
+		if err == nil && rec.Sandbox == name { // and not another whose name begins like this one
 			ids = append(ids, rec.ID)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
@@ -42,6 +43,9 @@ func (e *Executor) openAll(ctx context.Context) error {
 		return err
 	}
 	_, err = e.openThese(rec.Boxes)
+	for since := time.Now(); errors.Is(err, errAlone) && time.Since(since) < settleLimit && ctx.Err() == nil && e.life.Err() == nil; _, err = e.openThese(rec.Boxes) {
+		time.Sleep(firstLook) // it is known soon whether the box stays
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if n := len(rec.Boxes); n > 0 {
@@ -51,28 +55,31 @@ func (e *Executor) openAll(ctx context.Context) error {
 	return err
 }
 
-// openThese opens boxes, and returns the IDs of those that are there. It is the
-// caller's turn.
-func (e *Executor) openThese(ids []string) (there []string, err error) {
+// openThese opens boxes, and returns the IDs of those that are there. With errAlone it
+// does as well: they are not all open. It is the caller's turn.
+func (e *Executor) openThese(ids []string) (there []string, alone error) {
 	for _, id := range ids {
 		e.mu.Lock()
 		b := e.boxes[id]
 		e.mu.Unlock()
 		if b == nil {
-			b, err = e.openBox(id)
-			if errors.Is(err, errNoBox) {
+			b, err := e.openBox(id)
+			switch {
+			case errors.Is(err, errAlone):
+				alone = err
+			case errors.Is(err, errNoBox):
 				continue
-			}
-			if err != nil {
+			case err != nil:
 				return nil, err
+			default:
+				e.mu.Lock()
+				e.boxes[id] = b
+				e.mu.Unlock()
 			}
-			e.mu.Lock()
-			e.boxes[id] = b
-			e.mu.Unlock()
 		}
 		there = append(there, id)
 	}
-	return there, nil
+	return there, alone
 }
 
 // ready returns the box that commands go to now, held: one that is as
@@ -101,7 +108,7 @@ func (e *Executor) readyBox(ctx context.Context, id string, fresh bool) (*box, e
 		return nil, err
 	}
 	there, err := e.openThese(rec.Boxes)
-	if err != nil {
+	if err != nil && !errors.Is(err, errAlone) {
 		return nil, err
 	}
 	changed := len(there) != len(rec.Boxes) || rec.Owner != set.Owner || rec.Key != set.Key
@@ -148,10 +155,13 @@ func (e *Executor) refer(b *box, rec sandboxRecord, changed, sync bool) error {
 	if !changed && n > 0 && rec.Boxes[n-1] == b.ID {
 		return nil
 	}
+	isNew := !slices.Contains(rec.Boxes, b.ID)
 	rec.Boxes = append(slices.DeleteFunc(rec.Boxes, func(id string) bool { return id == b.ID }), b.ID)
 	reached(stepUnreferenced)
 	if err := saveSandbox(e.stateDir, rec, sync); err != nil {
-		e.retire(b)
+		if isNew { // else something may run in it
+			e.retire(b)
+		}
 		return fmt.Errorf("cannot note the sandbox's container: %w", err)
 	}
 	reached(stepReferenced)

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -199,39 +198,36 @@ func (e *Executor) sync() {
 // usedEvery is how old the note of a sandbox's last use may be.
 const usedEvery = time.Minute
 
-// touch notes that the sandbox is used: within a minute, so that it costs a
-// command nothing.
+// touch notes that the sandbox is used: at once, since it may be about to be removed
+// as idle, and again after a minute in which it costs commands nothing.
 func (e *Executor) touch() {
 	if e.used.Load() {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed || e.used.Swap(true) {
+	if e.closed || e.used.Load() {
 		return
 	}
+	e.noteUse(time.Now())
+	e.used.Store(true)
 	e.wg.Go(func() {
 		select {
 		case <-time.After(usedEvery):
 		case <-e.life.Done():
 		}
 		e.used.Store(false)
-		if err := e.noteUse(time.Now()); err != nil {
-			e.log.Warn("cannot note when a sandbox was used", "name", e.name, "error", err)
-		}
+		e.noteUse(time.Now())
 	})
 }
 
-func (e *Executor) noteUse(at time.Time) error {
+func (e *Executor) noteUse(at time.Time) {
 	name := filepath.Join(e.dir, usedFile)
 	err := os.Chtimes(name, at, at)
 	if errors.Is(err, os.ErrNotExist) {
-		if err = os.WriteFile(name, nil, 0o600); errors.Is(err, os.ErrNotExist) {
-			return nil // the sandbox has been removed
-		}
+		err = ignoreMissing(os.WriteFile(name, nil, 0o600)) // the sandbox may have been removed
 	}
 	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", name, err)
+		e.log.Warn("cannot note when a sandbox was used", "name", e.name, "error", err)
 	}
-	return nil
 }

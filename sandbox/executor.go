@@ -37,7 +37,7 @@ type Executor struct {
 	end  context.CancelFunc
 	wg   sync.WaitGroup
 	turn chan struct{} // a token: whose turn it is to choose, make or give up boxes
-	used atomic.Bool   // that it was used is about to be written
+	used atomic.Bool   // that it was used is written, and will be once more
 
 	mu       sync.Mutex
 	closed   bool
@@ -149,7 +149,7 @@ func (e *Executor) Attach(ctx context.Context, id string) (corral.Process, error
 	}
 	b := e.tracking(id)
 	if b != nil {
-		b.hold("")
+		b.hold(id) // as find does
 	}
 	e.mu.Unlock()
 	if b == nil {
@@ -166,7 +166,7 @@ func (e *Executor) Attach(ctx context.Context, id string) (corral.Process, error
 			return p, err
 		}
 	}
-	defer e.leave(b, "")
+	defer e.leave(b, id)
 	return b.warden.Attach(ctx, id)
 }
 
@@ -265,11 +265,8 @@ func (e *Executor) remove(ctx context.Context, workspace bool) error {
 // removeBox removes a box, if it is there.
 func (e *Executor) removeBox(ctx context.Context, id string) error {
 	rec, err := loadBox(e.stateDir, id)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return ignoreMissing(err)
 	}
 	e.mu.Lock()
 	b := e.boxes[id]
@@ -295,11 +292,8 @@ func (e *Executor) Status(ctx context.Context) (Status, error) {
 		return s, err
 	}
 	b, err := loadBox(e.stateDir, rec.Boxes[len(rec.Boxes)-1])
-	if errors.Is(err, os.ErrNotExist) {
-		return s, nil
-	}
 	if err != nil {
-		return s, err
+		return s, ignoreMissing(err)
 	}
 	s.Driver = b.Driver
 	if s.Container, err = e.engine.Inspect(ctx, b.Container); errors.Is(err, engine.ErrNoContainer) {

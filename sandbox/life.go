@@ -157,14 +157,13 @@ func noteRemoval(ctx context.Context, engine engine.Engine, state string, rec bo
 	// Without an answer nothing is noted: there may be no container, and an engine
 	// that is not there says so when it is to remove it.
 	c, err := engine.Inspect(ctx, rec.Container)
-	if err == nil && c.Running {
-		err = noteEnd(dir, endByRemoval(""))
-	} else if err == nil {
-		err = noteEnd(dir, EndOf(c))
-	} else {
-		err = nil
+	switch {
+	case err != nil:
+		return nil //nolint:nilerr // see above
+	case c.Running:
+		return noteEnd(dir, endByRemoval(""))
 	}
-	return err
+	return noteEnd(dir, EndOf(c))
 }
 
 // keepLife moves what is noted of a box that is gone to the sandbox's history.
@@ -183,7 +182,10 @@ func keepLife(state string, rec boxRecord) error {
 	if err != nil {
 		l = life{Error: "what became of it is not known: its record is damaged"}
 	}
-	err = writeJSON(filepath.Join(dir, rec.ID+".json"), l.of(rec), false)
+	file := filepath.Join(dir, rec.ID+".json")
+	if _, err = os.Stat(file); errors.Is(err, fs.ErrNotExist) { // else it was kept, before anything was gone
+		err = writeJSON(file, l.of(rec), false)
+	}
 	if err == nil {
 		err = ignoreMissing(os.Rename(filepath.Join(boxDir(state, rec.ID), setupLogFile), filepath.Join(dir, rec.ID+".log")))
 	}

@@ -123,6 +123,27 @@ func TestLives(t *testing.T) {
 	}
 }
 
+// What is known of a container stays known when it is removed again: by this program, that
+// has it open, or by another.
+func TestRemovedTwice(t *testing.T) {
+	state := testdir.New(t)
+	rec := made(t, state, "main", 1)
+	if err := saveSandbox(state, sandboxRecord{Version: storeVersion, Name: "main", Boxes: []string{}}, false); err != nil {
+		t.Fatal(err)
+	}
+	wordy := &wordy{c: engine.Container{Exit: 3}}
+	for range 2 {
+		if err := removeBox(t.Context(), wordy, state, rec); err != nil {
+			t.Fatal(err)
+		}
+		wordy.err = engine.ErrNoContainer
+		lives, err := Lives(state, "main")
+		if err != nil || len(lives) != 1 || lives[0].Ended == nil || lives[0].Ended.Code != 3 {
+			t.Errorf("%+v, %v", lives, err)
+		}
+	}
+}
+
 // What is damaged is said to be, and in the way of nothing.
 func TestDamagedLife(t *testing.T) {
 	state := testdir.New(t)

@@ -134,7 +134,9 @@ func lockBox(dir string) (*os.File, error) {
 	switch {
 	case err == nil:
 		return f, nil
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, unix.EAGAIN):
+		err = errAlone
+	case errors.Is(err, os.ErrNotExist):
 		err = errNoBox
 	}
 	f.Close()

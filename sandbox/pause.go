@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -82,10 +81,7 @@ func Resume(ctx context.Context, e engine.Engine, stateDir, name string) error {
 	if err != nil && !errors.Is(err, corral.ErrNotFound) {
 		return err
 	}
-	if rerr := os.Remove(pausedMark(stateDir, name)); !errors.Is(rerr, fs.ErrNotExist) {
-		err = errors.Join(err, rerr)
-	}
-	return err
+	return errors.Join(err, ignoreMissing(os.Remove(pausedMark(stateDir, name))))
 }
 
 // Pause is that of the package, for a sandbox that is open.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -56,6 +55,9 @@ func poolSetup(cfg Config) (*setup, error) {
 	cfg.Name = poolName
 	if cfg.Driver == DriverExec {
 		return nil, corral.Errorf(corral.ErrInvalid, "leave out the pool, or use the driver auto", "there is no pool for the driver exec")
+	}
+	if len(cfg.Mounts.Secrets) > 0 {
+		return nil, corral.Errorf(corral.ErrInvalid, "leave out the pool, or the secrets", "there is no pool for sandboxes with secrets: each has a directory of its own for them")
 	}
 	return newSetup(cfg)
 }
@@ -230,8 +232,7 @@ func removeWarm(ctx context.Context, list []*warm) error {
 	for i, w := range list {
 		wg.Go(func() {
 			defer closeLock(w.lock)
-			err := w.conn.Close()
-			errs[i] = errors.Join(err, removeUnclaimed(ctx, w.engine, w.state, w.boxRecord))
+			errs[i] = errors.Join(w.conn.Close(), removeUnclaimed(ctx, w.engine, w.state, w.boxRecord))
 		})
 	}
 	wg.Wait()
@@ -368,10 +369,7 @@ func sweepUnclaimed(ctx context.Context, engine engine.Engine, state string, rec
 	}
 	// It may have been taken, and let go of, meanwhile.
 	if now, err := loadBox(state, rec.ID); err != nil || now.Sandbox != "" {
-		if errors.Is(err, os.ErrNotExist) {
-			err = nil
-		}
-		return false, err
+		return false, ignoreMissing(err)
 	}
 	if err := removeUnclaimed(ctx, engine, state, rec); err != nil {
 		return false, fmt.Errorf("cannot remove a container of a pool that is gone: %w", err)

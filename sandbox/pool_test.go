@@ -1,9 +1,37 @@
 package sandbox
 
 import (
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/sandbox/secrets"
 )
+
+// A pool is refused whose containers no sandbox would take: secrets are mounted from a
+// directory of the sandbox's own, and what a pool wrote would stay.
+func TestPoolOfSecrets(t *testing.T) {
+	c := Config{Engine: noEngine{}, StateDir: testdir.New(t), Name: "main"}
+	for range 2 {
+		s, err := newSetup(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := poolSetup(c)
+		if len(c.Mounts.Secrets) == 0 && (err != nil || p.hash != s.hash) {
+			t.Errorf("without secrets: %v", err)
+		}
+		if len(c.Mounts.Secrets) > 0 && (!errors.Is(err, corral.ErrInvalid) || corral.Hint(err) == "") {
+			t.Errorf("with secrets: %v", err)
+			if err == nil && p.hash != s.hash {
+				t.Error("and its containers are never taken")
+			}
+		}
+		c.Mounts.Secrets = map[string]secrets.Source{"TOKEN": {Env: "CORRAL_TEST_TOKEN"}}
+	}
+}
 
 // A pool is filled after a moment in which no box was taken from it, or when it has waited
 // long enough.

@@ -83,19 +83,22 @@ func (e *Executor) Prune(ctx context.Context, o PruneOptions) (removed []string,
 	e.startDraining()
 	e.mu.Unlock()
 	if idle {
-		errs = append(errs, e.pruneWorkspace(ctx))
+		errs = append(errs, e.pruneWorkspace(ctx, o))
 	}
 	return removed, errors.Join(errs...)
 }
 
 // pruneWorkspace removes the private workspace, and the secrets, of a sandbox
 // without containers.
-func (e *Executor) pruneWorkspace(ctx context.Context) error {
+func (e *Executor) pruneWorkspace(ctx context.Context, o PruneOptions) error {
 	unlock, err := lockSandbox(ctx, e.stateDir, e.name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if s, err := Find(e.stateDir, e.name); err != nil || time.Since(s.Used) <= o.Idle {
+		return err // it has been used meanwhile
+	}
 	rec, err := loadSandbox(e.stateDir, e.name)
 	if err != nil || len(rec.Boxes) > 0 {
 		return err
@@ -157,9 +160,10 @@ func Forget(ctx context.Context, stateDir, name string) error {
 	if left, err := filepath.Glob(filepath.Join(dir, execDir, "*.json")); err != nil || len(left) > 0 {
 		return err
 	}
-	empty, err := wardenexec.Unused(filepath.Join(dir, logsDir))
-	if err != nil || !empty {
+	gone := filepath.Join(filepath.Dir(dir), ".gone-"+name) // where nobody opens it
+	unused, err := wardenexec.Unused(filepath.Join(dir, logsDir), func() error { return errors.Join(os.RemoveAll(gone), os.Rename(dir, gone)) })
+	if err != nil || !unused {
 		return err
 	}
-	return os.RemoveAll(dir)
+	return os.RemoveAll(gone)
 }

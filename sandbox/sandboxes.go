@@ -152,13 +152,12 @@ func Find(stateDir, name string) (Sandbox, error) {
 	}
 	for _, id := range rec.Boxes {
 		b, err := loadBox(stateDir, id)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
+		if ignoreMissing(err) != nil {
 			return Sandbox{}, err
 		}
-		s.Boxes = append(s.Boxes, b.box())
+		if err == nil {
+			s.Boxes = append(s.Boxes, b.box())
+		}
 	}
 	return s, nil
 }

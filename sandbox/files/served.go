@@ -29,11 +29,13 @@ func serve(r io.Reader, do func(io.Reader) error) error {
 		err = do(s)
 	}()
 	for b := range s.ask {
-		n, err := io.ReadFull(r, b)
-		if errors.Is(err, io.ErrUnexpectedEOF) && n > 0 {
-			err = nil // or what is wrong, which is said when it is read again
+		var got readResult
+		for got.n < len(b) && got.err == nil { // not by io.ReadFull, for which the end is an error as if r was cut
+			var n int
+			n, got.err = r.Read(b[got.n:])
+			got.n += n
 		}
-		s.got <- readResult{n, err}
+		s.got <- got
 	}
 	return <-done
 }

@@ -194,6 +194,7 @@ func (d Directory) Download(ctx context.Context, name string, w io.Writer, l Lim
 type packing struct {
 	ctx    context.Context
 	writer *writer
+	names  int // that are in memory, of all directories on the way to where it is
 }
 
 // add adds the file base of the directory d, as name.
@@ -238,10 +239,12 @@ func (k *packing) members(d dir, base, name string, level int) error {
 		return err
 	}
 	defer sub.Close()
-	names, err := sorted(sub, k.writer.limits.Entries+maxSkipped)
+	names, err := sorted(sub, k.writer.limits.Entries+maxSkipped-k.names)
 	if err != nil {
 		return err
 	}
+	k.names += len(names)
+	defer func() { k.names -= len(names) }()
 	for _, e := range names {
 		err := k.add(sub, e, path.Join(name, e), level+1)
 		// Files come and go while a tree is copied.
@@ -252,5 +255,6 @@ func (k *packing) members(d dir, base, name string, level int) error {
 	return nil
 }
 
-// maxSkipped is how many special files one directory can have beside others.
-const maxSkipped = 100_000
+// maxSkipped is how many special files directories in one another can have beside others.
+// Tests have it be less.
+var maxSkipped = 100_000

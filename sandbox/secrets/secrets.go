@@ -121,10 +121,7 @@ func Write(stateDir, name string, list map[string]Source, user files.User) (err 
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil { // passed through, not looked into
-		return fmt.Errorf("cannot make a directory for secrets: %w", err)
-	}
-	if err := os.Mkdir(dir, 0o500); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := makeDir(dir); err != nil {
 		return fmt.Errorf("cannot make a directory for secrets: %w", err)
 	}
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
@@ -166,6 +163,23 @@ func Write(stateDir, name string, list map[string]Source, user files.User) (err 
 		}
 	}
 	return nil
+}
+
+// makeDir makes a sandbox's directory, unless it is there, and the one above it. That goes
+// with the last of the sandboxes that have secrets, which may be just now.
+func makeDir(dir string) (err error) {
+	for range 100 {
+		if err = os.MkdirAll(filepath.Dir(dir), 0o711); err == nil { // passed through, not looked into
+			err = os.Mkdir(dir, 0o500)
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	if errors.Is(err, os.ErrExist) {
+		err = nil
+	}
+	return err
 }
 
 // Drop removes those of a sandbox; without a name those of a state directory. That there

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -107,4 +108,24 @@ func TestWrite(t *testing.T) {
 	if _, err := os.Stat(filepath.Dir(place)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("something is left: %v", err)
 	}
+}
+
+// A sandbox gets its secrets, also while those of the last other one are removed.
+func TestWriteWhileDropped(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("CORRAL_TEST_SECRET", "value")
+	list := map[string]Source{"s": {Env: "CORRAL_TEST_SECRET"}}
+	var wg sync.WaitGroup
+	for _, name := range []string{"a", "b"} {
+		wg.Go(func() {
+			for range 2000 {
+				err := Write(state, name, list, files.User{UID: os.Geteuid(), GID: os.Getegid()})
+				if err = errors.Join(err, Drop(state, name)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -125,11 +125,26 @@ func openRecords(dir string, ephemeral bool, log *slog.Logger) (*records, error)
 	if ephemeral {
 		return r, nil
 	}
-	if err := r.open(time.Now().Add(-Retain)); err != nil {
+	err = r.open(time.Now().Add(-Retain))
+	if !r.isAt(dir) { // it was found unused, and moved, just before it was open
+		r.close()
+		return openRecords(dir, ephemeral, log)
+	}
+	if err != nil {
 		r.close()
 		return nil, fmt.Errorf("cannot open the records in %s: %w", dir, err)
 	}
 	return r, nil
+}
+
+// isAt reports whether a path leads to the records; see Unused.
+func (r *records) isAt(dir string) bool {
+	ours, err := r.root.Stat(".")
+	if err != nil {
+		return true // which is said when they are used
+	}
+	now, err := os.Stat(dir)
+	return err == nil && os.SameFile(ours, now) || err != nil && !errors.Is(err, os.ErrNotExist)
 }
 
 func (r *records) open(before time.Time) error {

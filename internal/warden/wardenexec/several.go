@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -164,10 +163,11 @@ func Unended(dir string) (int, error) {
 }
 
 // Unused reports whether no program has a directory of records open, and nothing is
-// recorded there.
-func Unused(dir string) (bool, error) {
-	if _, err := os.Stat(filepath.Join(dir, JournalName)); errors.Is(err, fs.ErrNotExist) {
-		return true, nil
+// recorded there. If so it calls move, which has the directory be elsewhere, before
+// anybody can open it.
+func Unused(dir string, move func() error) (bool, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return false, err
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -182,6 +182,9 @@ func Unused(dir string) (bool, error) {
 	if err := r.update(); err != nil {
 		return false, err
 	}
-	err = r.prune(time.Now().Add(-Retain))
-	return err == nil && len(r.index) == 0, err
+	if err := r.prune(time.Now().Add(-Retain)); err != nil || len(r.index) > 0 {
+		return false, err
+	}
+	err = move()
+	return err == nil, err
 }
