@@ -234,7 +234,7 @@ func (s *Session) lines() []line {
 		lines = append(lines, line{Op: opPolled, ID: id, Offset: s.polled})
 	}
 	if s.end != nil && (s.background || s.start.Keep) { // see tryFinish
-		lines = append(lines, line{Op: opEnd, ID: id, End: s.end, Owed: s.owed})
+		lines = append(lines, line{Op: opEnd, ID: id, End: s.end, Owed: s.owed || s.announcing})
 	}
 	return lines
 }
@@ -246,7 +246,7 @@ func (m *Manager) adoptAll() []<-chan struct{} {
 	for _, s := range m.sessions {
 		if s.hasEnded() {
 			if s.owed { // its call ended with the program
-				s.owed = false
+				s.owed, s.announcing = false, true
 				m.spawn(s.announce)
 			}
 			continue
