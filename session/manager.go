@@ -122,6 +122,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if m.journal, err = openJournal(cfg.Dir, m.replay, m.log); err != nil {
 		return nil, err
 	}
+	m.failed.Store(0) // what is in the table ended in earlier lives
 	kept := m.kept()
 	if err := m.journal.compact(m.snapshot); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot write the table of sessions anew: %w", err), m.journal.Close())
