@@ -44,7 +44,7 @@ type call struct {
 }
 
 // do sends a call until it is answered, and has take read the answer. An error
-// of take that is a cut counts as no answer. An answer of 400 or more is an
+// of take that is a cut counts as no answer. An answer of 300 or more is an
 // error and not given to take.
 func (c *Client) do(ctx context.Context, req call, take func(*http.Response) error) error {
 	if err := ctx.Err(); err != nil {
@@ -120,8 +120,12 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 	}
 	defer func() { resp.Body.Close() }() // as take leaves it
 	c.reached.Store(true)
-	if resp.StatusCode < 400 {
+	switch {
+	case resp.StatusCode < 300:
 		return take(resp)
+	case resp.StatusCode < 400: // what is followed may become another call: a GET
+		return corral.Errorf(corral.ErrUnavailable, "use the address of the gateway itself", "what is at %s is no gateway: it answers %d, and sends to %.200q",
+			c.where, resp.StatusCode, resp.Header.Get("Location"))
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, api.MaxBody))
 	if err != nil {

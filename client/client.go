@@ -117,7 +117,7 @@ func New(o Options) (*Client, error) {
 	c.http = &http.Client{Transport: &http.Transport{
 		DialContext: dial, TLSClientConfig: c.tls, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute, DisableCompression: true,
 		WriteBufferSize: 64 << 10, ReadBufferSize: 64 << 10,
-	}}
+	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	c.life, c.end = context.WithCancel(context.Background())
 	return c, nil
 }
