@@ -12,8 +12,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -96,7 +98,8 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 	if req.context != nil {
 		ctx = req.context
 	}
-	r, err := c.request(ctx, req)
+	var connected atomic.Bool
+	r, err := c.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}), req)
 	if err != nil {
 		return err
 	}
@@ -112,11 +115,10 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 			return corral.Errorf(corral.ErrUnavailable, hint, "there is no gateway at %s: %w", c.where, err)
 		}
 		dial := (*net.OpError)(nil)
-		sent := !(errors.As(err, &dial) && dial.Op == "dial")
-		if sent && ctx.Err() == nil { // a server was there
+		if !(errors.As(err, &dial) && dial.Op == "dial") && ctx.Err() == nil { // a server was there
 			c.reached.Store(true)
 		}
-		return &noAnswer{cause: bare(err), sent: sent}
+		return &noAnswer{cause: bare(err), sent: connected.Load()}
 	}
 	defer func() { resp.Body.Close() }() // as take leaves it
 	c.reached.Store(true)
@@ -200,10 +202,16 @@ func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
 		}
 	}
 	for k, v := range req.header {
+		if strings.ContainsFunc(v, noHeader) {
+			return nil, corral.Errorf(corral.ErrInvalid, "leave them out", "what is sent as %s has control characters in it", k)
+		}
 		r.Header.Set(k, v)
 	}
 	return r, nil
 }
+
+// noHeader reports whether a character cannot be sent in a header.
+func noHeader(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 func (c *Client) identify(h http.Header) {
 	h.Set(api.HeaderAgent, c.agent)

@@ -1,11 +1,15 @@
 package client_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
@@ -52,5 +56,32 @@ func TestRedirect(t *testing.T) {
 	}
 	if len(sent) != 3 {
 		t.Errorf("sent: %q", sent)
+	}
+}
+
+// What cannot be sent was not sent: it is no ErrLost.
+func TestControlCharacters(t *testing.T) {
+	if c, err := client.New(client.Options{URL: "http://127.0.0.1:1", Token: "token\n"}); !errors.Is(err, corral.ErrInvalid) {
+		t.Errorf("a token with the end of its line: %v, %v", c, err)
+	}
+	c := to(t, client.Options{URL: "http://127.0.0.1:1"})
+	if _, err := c.CallTool(t.Context(), "exec", "gpt\n", json.RawMessage("{}")); !errors.Is(err, corral.ErrInvalid) {
+		t.Errorf("a model with an end of line: %v", err)
+	}
+}
+
+// A start whose time was up while there was no connection so far is not lost: nothing was
+// sent.
+func TestNoConnectionInTime(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // it never says anything
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	p, err := to(t, client.Options{URL: "https://" + l.Addr().String()}).Start(ctx, corral.Command{Shell: "x"})
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, corral.ErrLost) {
+		t.Errorf("%v, %v", p, err)
 	}
 }

@@ -89,6 +89,9 @@ func New(o Options) (*Client, error) {
 	if strings.ContainsFunc(c.session, unicode.IsControl) {
 		return nil, corral.Errorf(corral.ErrInvalid, "leave them out", "the session's key %q has control characters in it", c.session)
 	}
+	if strings.ContainsFunc(c.token, noHeader) { // such as the end of a line in its file
+		return nil, corral.Errorf(corral.ErrInvalid, "leave them out", "the token has control characters in it")
+	}
 	if c.retry == 0 {
 		c.retry = DefaultRetry
 	}
