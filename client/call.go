@@ -179,6 +179,9 @@ func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
 	if len(req.path) > 0 {
 		escaped := make([]string, len(req.path))
 		for i, p := range req.path {
+			if p == "" || p == "." || p == ".." { // it would be another path
+				return nil, corral.Errorf(corral.ErrNotFound, "give its name", "nothing is called %q", p)
+			}
 			escaped[i] = url.PathEscape(p)
 		}
 		u = u.JoinPath(escaped...)

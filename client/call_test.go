@@ -85,3 +85,21 @@ func TestNoConnectionInTime(t *testing.T) {
 		t.Errorf("%v, %v", p, err)
 	}
 }
+
+// A name that would lead to another path is nobody's: the list of sandboxes is no sandbox.
+func TestNamesThatLeadElsewhere(t *testing.T) {
+	gw := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("asked for %s", r.URL)
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer gw.Close()
+	c := to(t, client.Options{URL: gw.URL})
+	for _, name := range []string{"", ".", ".."} {
+		if box, err := c.Sandbox(t.Context(), name); !errors.Is(err, corral.ErrNotFound) {
+			t.Errorf("%q: %+v, %v", name, box, err)
+		}
+		if err := c.RemoveSandbox(t.Context(), name); !errors.Is(err, corral.ErrNotFound) {
+			t.Errorf("removing %q: %v", name, err)
+		}
+	}
+}
