@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,5 +102,20 @@ func TestNamesThatLeadElsewhere(t *testing.T) {
 		if err := c.RemoveSandbox(t.Context(), name); !errors.Is(err, corral.ErrNotFound) {
 			t.Errorf("removing %q: %v", name, err)
 		}
+	}
+}
+
+// A sandbox is removed once: one of that name may have been made since.
+func TestRemoveSandboxCut(t *testing.T) {
+	var removed atomic.Int32
+	gw := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if removed.Add(1) == 1 {
+			panic(http.ErrAbortHandler) // when it has been removed
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer gw.Close()
+	if err := to(t, client.Options{URL: gw.URL}).RemoveSandbox(t.Context(), "box"); !errors.Is(err, corral.ErrLost) || removed.Load() != 1 {
+		t.Errorf("removed %d times: %v", removed.Load(), err)
 	}
 }
