@@ -12,8 +12,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -44,7 +46,7 @@ type call struct {
 }
 
 // do sends a call until it is answered, and has take read the answer. An error
-// of take that is a cut counts as no answer. An answer of 400 or more is an
+// of take that is a cut counts as no answer. An answer of 300 or more is an
 // error and not given to take.
 func (c *Client) do(ctx context.Context, req call, take func(*http.Response) error) error {
 	if err := ctx.Err(); err != nil {
@@ -96,7 +98,8 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 	if req.context != nil {
 		ctx = req.context
 	}
-	r, err := c.request(ctx, req)
+	var connected atomic.Bool
+	r, err := c.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}), req)
 	if err != nil {
 		return err
 	}
@@ -112,16 +115,19 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 			return corral.Errorf(corral.ErrUnavailable, hint, "there is no gateway at %s: %w", c.where, err)
 		}
 		dial := (*net.OpError)(nil)
-		sent := !(errors.As(err, &dial) && dial.Op == "dial")
-		if sent && ctx.Err() == nil { // a server was there
+		if !(errors.As(err, &dial) && dial.Op == "dial") && ctx.Err() == nil { // a server was there
 			c.reached.Store(true)
 		}
-		return &noAnswer{cause: bare(err), sent: sent}
+		return &noAnswer{cause: bare(err), sent: connected.Load()}
 	}
 	defer func() { resp.Body.Close() }() // as take leaves it
 	c.reached.Store(true)
-	if resp.StatusCode < 400 {
+	switch {
+	case resp.StatusCode < 300:
 		return take(resp)
+	case resp.StatusCode < 400: // what is followed may become another call: a GET
+		return corral.Errorf(corral.ErrUnavailable, "use the address of the gateway itself", "what is at %s is no gateway: it answers %d, and sends to %.200q",
+			c.where, resp.StatusCode, resp.Header.Get("Location"))
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, api.MaxBody))
 	if err != nil {
@@ -173,6 +179,9 @@ func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
 	if len(req.path) > 0 {
 		escaped := make([]string, len(req.path))
 		for i, p := range req.path {
+			if p == "" || p == "." || p == ".." { // it would be another path
+				return nil, corral.Errorf(corral.ErrNotFound, "give its name", "nothing is called %q", p)
+			}
 			escaped[i] = url.PathEscape(p)
 		}
 		u = u.JoinPath(escaped...)
@@ -196,10 +205,16 @@ func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
 		}
 	}
 	for k, v := range req.header {
+		if strings.ContainsFunc(v, noHeader) {
+			return nil, corral.Errorf(corral.ErrInvalid, "leave them out", "what is sent as %s has control characters in it", k)
+		}
 		r.Header.Set(k, v)
 	}
 	return r, nil
 }
+
+// noHeader reports whether a character cannot be sent in a header.
+func noHeader(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 func (c *Client) identify(h http.Header) {
 	h.Set(api.HeaderAgent, c.agent)

@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"net"
 	"net/http"
 	"net/url"
@@ -89,6 +91,9 @@ func New(o Options) (*Client, error) {
 	if strings.ContainsFunc(c.session, unicode.IsControl) {
 		return nil, corral.Errorf(corral.ErrInvalid, "leave them out", "the session's key %q has control characters in it", c.session)
 	}
+	if strings.ContainsFunc(c.token, noHeader) { // such as the end of a line in its file
+		return nil, corral.Errorf(corral.ErrInvalid, "leave them out", "the token has control characters in it")
+	}
 	if c.retry == 0 {
 		c.retry = DefaultRetry
 	}
@@ -105,21 +110,34 @@ func New(o Options) (*Client, error) {
 		}
 	default:
 		base, err := url.Parse(strings.TrimSuffix(o.URL, "/"))
-		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-			return nil, corral.Errorf(corral.ErrInvalid, "write it like http://127.0.0.1:7777", "%q is no address of a gateway", o.URL)
+		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
+			return nil, corral.Errorf(corral.ErrInvalid, "write it like http://127.0.0.1:7777", "%q is no address of a gateway", shown(o.URL))
 		}
 		if o.Fingerprint != "" && base.Scheme == "http" {
-			return nil, corral.Errorf(corral.ErrInvalid, "write it with https://", "%q has no certificate, and a fingerprint was given", o.URL)
+			return nil, corral.Errorf(corral.ErrInvalid, "write it with https://", "%q has no certificate, and a fingerprint was given", shown(o.URL))
 		}
 		c.where, c.base, c.tcp = base.Redacted(), *base, true
 	}
-	c.dial, c.tls = dial, selfcert.Pinned(strings.ReplaceAll(o.Fingerprint, ":", ""), tls.VersionTLS12, "log in again, if it is the right gateway: corral login")
+	fingerprint := strings.ReplaceAll(o.Fingerprint, ":", "")
+	if sum, err := hex.DecodeString(fingerprint); o.Fingerprint != "" && (err != nil || len(sum) != sha256.Size) {
+		return nil, corral.Errorf(corral.ErrInvalid, "it has 64 hexadecimal digits", "%q is no fingerprint of a certificate", o.Fingerprint)
+	}
+	c.dial, c.tls = dial, selfcert.Pinned(fingerprint, tls.VersionTLS12, "log in again, if it is the right gateway: corral login")
 	c.http = &http.Client{Transport: &http.Transport{
 		DialContext: dial, TLSClientConfig: c.tls, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute, DisableCompression: true,
 		WriteBufferSize: 64 << 10, ReadBufferSize: 64 << 10,
-	}}
+	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	c.life, c.end = context.WithCancel(context.Background())
 	return c, nil
+}
+
+// shown is an address for people, unless something in it may be secret: before the host,
+// or in a query.
+func shown(address string) string {
+	if strings.ContainsAny(address, "@?#") {
+		return "…"
+	}
+	return address
 }
 
 // Close lets go of the gateway. Commands go on.

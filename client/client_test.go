@@ -28,6 +28,16 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%+v: %v, %v", o, c, err)
 		}
 	}
+	// No error has what may be secret, and a fingerprint that is none is no reason to
+	// trust any certificate.
+	for _, o := range []client.Options{
+		{URL: "ftp://u:secret@x"}, {URL: "http://u:secret@"}, {URL: "https//u:secret@x:y"}, {URL: "https://u:secr%zzet@x"}, {URL: "http://u:se#secret@x"}, {URL: "http://x?token=secret@x"}, {URL: "http://x/#secret"},
+		{URL: "http://u:secret@x", Fingerprint: "00"}, {URL: "https://x", Fingerprint: ":"}, {URL: "https://x", Fingerprint: "00:11"},
+	} {
+		if c, err := client.New(o); !errors.Is(err, corral.ErrInvalid) || strings.Contains(err.Error(), "secr") {
+			t.Errorf("%+v: %v, %v", o, c, err)
+		}
+	}
 }
 
 func TestSessions(t *testing.T) {

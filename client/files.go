@@ -177,14 +177,18 @@ func (f *sandboxFiles) Download(ctx context.Context, name string, w io.Writer, l
 	req := f.call(http.MethodGet, name, "archive")
 	setLimits(req.query, l)
 	err = f.stream(ctx, req, nil, func(resp *http.Response) error {
-		if got, err = files.Normalise(w, resp.Body, l); err == nil {
-			_, err = io.Copy(io.Discard, resp.Body) // up to the trailer
+		body := &kept{r: resp.Body}
+		if got, err = files.Normalise(w, body, l); err == nil {
+			_, err = io.Copy(io.Discard, body) // up to the trailer
 		}
 		if why := resp.Trailer.Get(api.HeaderError); why != "" {
 			var e api.ErrorBody
 			if json.Unmarshal([]byte(why), &e) == nil {
 				return api.DecodeBody(http.StatusServiceUnavailable, e)
 			}
+		}
+		if cut := body.err(); cut != nil {
+			return &noAnswer{cause: bare(cut), sent: true}
 		}
 		if err == nil && json.Unmarshal([]byte(resp.Trailer.Get(api.HeaderTotals)), &got) != nil {
 			err = &noAnswer{cause: io.ErrUnexpectedEOF, sent: true}
@@ -242,8 +246,8 @@ func (f *sandboxFiles) stream(ctx context.Context, req call, r io.Reader, take f
 	return f.c.unreachable(no.cause)
 }
 
-// kept is a body whose own error is kept: the transport wraps it beyond
-// recognition.
+// kept is a body whose own error is kept: the transport, or who reads an archive, wraps
+// it beyond recognition.
 type kept struct {
 	r io.Reader
 

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/internal/test/filestest"
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -58,6 +61,24 @@ func TestFilesCut(t *testing.T) {
 	err = g.client(nil).Files("box").Read(t.Context(), "x", files.ReadOptions{}, func(files.Info) (io.Writer, error) { return &b, nil })
 	if !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "cut while x was read") {
 		t.Errorf("%v", err)
+	}
+}
+
+// So is one whose connection was cut, and not the archive's mistake.
+func TestFilesConnectionCut(t *testing.T) {
+	archive := make([]byte, 512)
+	copy(archive, "x")
+	for _, n := range []int{1, 100, 500} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(archive[:n])
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}))
+		_, err := to(t, client.Options{URL: server.URL}).Files("box").Download(t.Context(), "x", io.Discard, files.Limits{})
+		if !errors.Is(err, corral.ErrUnavailable) || errors.Is(err, corral.ErrInvalid) || !strings.Contains(err.Error(), "cut while x was read") {
+			t.Errorf("after %d bytes: %v", n, err)
+		}
+		server.Close()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -147,18 +148,23 @@ func (c *Client) connect(ctx context.Context, r *http.Request) (net.Conn, error)
 	return secure, nil
 }
 
+// maxHead bounds an answer before the connection is one to a port, in bytes.
+const maxHead = 1<<20 + api.MaxBody
+
 // upgrade has the gateway make conn a connection to a port.
 func (c *Client) upgrade(conn net.Conn, r *http.Request) (_ *PortConn, protocol string, _ error) {
 	if err := r.Write(conn); err != nil {
 		return nil, "", c.unreachable(err)
 	}
-	answer := bufio.NewReaderSize(conn, 64<<10)
+	bounded := &io.LimitedReader{R: conn, N: maxHead}
+	answer := bufio.NewReaderSize(bounded, 64<<10)
 	resp, err := http.ReadResponse(answer, r)
 	if err != nil {
 		return nil, "", c.unreachable(err)
 	}
 	c.reached.Store(true)
 	if protocol = strings.ToLower(resp.Header.Get("Upgrade")); resp.StatusCode == http.StatusSwitchingProtocols && slices.Contains([]string{api.TunnelProtocol, api.HandOverProtocol}, protocol) {
+		bounded.N = math.MaxInt64
 		return &PortConn{Conn: conn, r: answer}, protocol, nil
 	}
 	defer resp.Body.Close()

@@ -155,3 +155,33 @@ func TestDialPortErrors(t *testing.T) {
 		t.Errorf("no gateway: %v", err)
 	}
 }
+
+// A server whose answer has no end fills no memory.
+func TestDialPortEndlessAnswer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	sent := make(chan int64, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			sent <- 0
+			return
+		}
+		defer conn.Close()
+		line := []byte("X: " + strings.Repeat("x", 1000) + "\r\n")
+		n, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n")
+		for total := int64(n); ; total += int64(n) {
+			if n, err = conn.Write(line); err != nil || total > 256<<20 {
+				sent <- total
+				return
+			}
+		}
+	}()
+	c, err := to(t, client.Options{URL: "http://" + l.Addr().String()}).DialPort(t.Context(), "box", 80)
+	if n := <-sent; !errors.Is(err, corral.ErrUnavailable) || n > 64<<20 {
+		t.Errorf("after %d bytes: %v, %v", n, c, err)
+	}
+}

@@ -44,9 +44,12 @@ func (c *Client) Sandbox(ctx context.Context, name string) (Sandbox, error) {
 }
 
 // RemoveSandbox removes one: its containers with what runs in them, and its
-// private workspace.
+// private workspace. If the connection is cut it is ErrLost: repeated, it could remove one
+// of that name that was made since.
 func (c *Client) RemoveSandbox(ctx context.Context, name string) error {
-	return c.json(ctx, sandboxCall(http.MethodDelete, name), nil, nil)
+	req := sandboxCall(http.MethodDelete, name)
+	req.once = true
+	return c.json(ctx, req, nil, nil)
 }
 
 // RecreateSandbox gives one a new container, which may take as long as its setup

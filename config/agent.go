@@ -47,7 +47,7 @@ type Sandbox struct {
 
 	Memory policy.Setting[Size]  `json:"memory" default:"2g" unit:"bytes" by:"sandbox" doc:"Memory it may use: bytes, a number with k, m, g or t (powers of 1024), or unlimited."`
 	Swap   policy.Setting[Size]  `json:"swap" unit:"bytes" by:"sandbox" doc:"Swap it may use beside the memory. Without any: none."`
-	CPUs   policy.Setting[Count] `json:"cpus" default:"2" max:"4096" unit:"processors" by:"sandbox" doc:"Processors it may use, such as 0.5, or unlimited. The default is at most half of those that the engine's machine has."`
+	CPUs   policy.Setting[Count] `json:"cpus" default:"2" min:"0.01" max:"4096" unit:"processors" by:"sandbox" doc:"Processors it may use, such as 0.5, or unlimited. The default is at most half of those that the engine's machine has."`
 	Pids   policy.Setting[Whole] `json:"pids" default:"512" min:"1" max:"4194304" unit:"processes" by:"sandbox" doc:"Processes it may have, or unlimited. With gVisor, which does not limit them itself, it may have sixteen times as many threads on this machine."`
 
 	Tmp       policy.Setting[Size]  `json:"tmp" default:"512m" unit:"bytes" by:"sandbox" doc:"Size of /tmp, which is in memory."`

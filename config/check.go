@@ -57,7 +57,7 @@ func (m *mistakes) fitNumber(v *json5.Value, s *jsonschema.Schema, at json5.Path
 		unit = " " + u
 	}
 	switch {
-	case s.Minimum != nil && n < *s.Minimum, s.ExclusiveMinimum != nil && n <= *s.ExclusiveMinimum, s.Maximum != nil && n > *s.Maximum:
+	case s.Minimum != nil && n < *s.Minimum, s.Maximum != nil && n > *s.Maximum:
 		m.add(v.Start, at, "%s is out of range; use %s%s", number64(n), bounds(s), unit)
 	}
 }
@@ -245,8 +245,6 @@ func bounds(s *jsonschema.Schema) string {
 	switch {
 	case s.Minimum != nil && s.Maximum != nil:
 		return "a number from " + number64(*s.Minimum) + " to " + number64(*s.Maximum)
-	case s.ExclusiveMinimum != nil && s.Maximum != nil:
-		return "a number above " + number64(*s.ExclusiveMinimum) + " and up to " + number64(*s.Maximum)
 	case s.Minimum != nil:
 		return "at least " + number64(*s.Minimum)
 	}

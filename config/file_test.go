@@ -416,3 +416,19 @@ func FuzzConfig(f *testing.F) {
 		}
 	})
 }
+
+// What could never count is a mistake, and not accepted and ignored.
+func TestIgnoredIsAMistake(t *testing.T) {
+	for _, text := range []string{
+		`{ agents: { list: [{ id: "nightly " }] } }`, `{ agents: { list: [{ id: "a/b" }] } }`, `{ agents: { list: [{ id: "日本" }] } }`, `{ agents: { list: [{ id: "default" }] } }`,
+		`{ node: { ports: ["70000"] } }`, `{ node: { ports: ["3099-3000"] } }`, `{ node: { ports: ["3000-70000"] } }`,
+		`{ sandbox: { cpus: 1e-10 } }`, // of which an engine makes 0, and that is no limit
+	} {
+		if _, err := Parse("x", []byte(text)); !errors.Is(err, corral.ErrInvalid) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := Parse("x", []byte(`{ node: { ports: ["1", "3000-3000", "65535"] }, sandbox: { cpus: 0.01 }, agents: { list: [{ id: "_a.b-1" }] } }`)); err != nil {
+		t.Error(err)
+	}
+}

@@ -22,7 +22,7 @@ var goodFiles = []string{
 	`{ tools: { runShellCommand: { enabled: true, profile: "asimi", coreTools: ["run_shell_command(git)"], excludeTools: ["run_shell_command(rm)"] } } }`,
 	`{ commands: { allowFrom: { discord: ["username:@kim", "tag:kim#1"] } }, approvals: { file: "~/approvals.json", expirySeconds: 1 } }`,
 	`{ gateway: { listen: "127.0.0.1:65535", socket: "/run/corral.sock", hosts: ["corral.example"], origins: ["https://a.example:8443", "http://b"] } }`,
-	`{ agents: { defaults: { unattended: true, workspace: "/srv", sandbox: { mode: "all" }, tools: { deny: ["process"] } }, list: [{ id: "main" }, { id: "日本", workspace: "~/w", tools: { exec: { ask: "always" } } }] } }`,
+	`{ agents: { defaults: { unattended: true, workspace: "/srv", sandbox: { mode: "all" }, tools: { deny: ["process"] } }, list: [{ id: "main" }, { id: "other", workspace: "~/日本", tools: { exec: { ask: "always" } } }] } }`,
 	`{ agents: { list: [] } }`, `{ agents: {} }`,
 }
 
@@ -77,7 +77,7 @@ f:1:94: tools.exec.rules[1].args: it is the string "x"; use a list [ … ]`},
 	{`{ tools: { elevated: { allowFrom: { telegram: "1" } } } }`, `f:1:47: tools.elevated.allowFrom.telegram: it is the string "1"; use a list [ … ]`},
 	{`{ sandbox: { memory: "5m" } }`, `f:1:22: sandbox.memory: 5m is not between 6m and 8192t`},
 	{`{ sandbox: { memory: 1, cpus: 0, pids: 1.5, user: "0:0" } }`, `f:1:22: sandbox.memory: 1 is out of range; use a number from 6291456 to 9007199254740992 bytes
-f:1:31: sandbox.cpus: 0 is out of range; use a number above 0 and up to 4096 processors
+f:1:31: sandbox.cpus: 0 is out of range; use a number from 0.01 to 4096 processors
 f:1:40: sandbox.pids: it is the number 1.5; use a whole number (processes) or a string such as "unlimited"
 f:1:51: sandbox.user: "0:0" is not right; it has to be UID:GID in numbers, neither of them root's, such as 1000:1000`},
 	{`{ sandbox: { memory: "much", cpus: "all" } }`, `f:1:22: sandbox.memory: "much" is not right; write something like 512m, 2g, unlimited

@@ -3,6 +3,8 @@ package config
 import (
 	"reflect"
 	"regexp"
+	"strconv"
+	"strings"
 
 	"github.com/corral-exec/corral/internal/json5"
 	"github.com/corral-exec/corral/pathenv"
@@ -30,6 +32,9 @@ func (m *mistakes) more() {
 		if id == nil || m.in(id) {
 			continue
 		}
+		if id.String == "default" { // see session.ValidateAgent
+			m.add(id.Start, at.Key("id"), "no agent is called default; agents.defaults is what applies to all, and main is the agent of those who name none")
+		}
 		if first, twice := ids[id.String]; twice {
 			m.add(id.Start, at.Key("id"), "the agent %q is there already, as agents.list[%d]", shorten(id.String), first)
 		} else {
@@ -54,6 +59,8 @@ func (m *mistakes) values(v *json5.Value, t reflect.Type, at json5.Path) {
 			m.secrets(value, key)
 		case f.name == "pathPrepend":
 			m.directories(value, key)
+		case f.name == "ports":
+			m.ports(value, key)
 		case f.name == "timezone":
 			m.timeZone(value, key)
 		case (f.kind == single || f.kind == layered) && !m.in(value):
@@ -119,6 +126,23 @@ func (m *mistakes) directories(v *json5.Value, at json5.Path) {
 		}
 		if _, err := pathenv.PrependDirs([]string{item.String}, "/"); err != nil {
 			m.add(item.Start, at.Item(i), "%v", err)
+		}
+	}
+}
+
+// ports checks the numbers: a range that has none would let nobody through, and not say so.
+func (m *mistakes) ports(v *json5.Value, at json5.Path) {
+	for i, item := range v.Items {
+		if m.in(item) {
+			continue
+		}
+		first, last, some := strings.Cut(item.String, "-")
+		if !some {
+			last = first
+		}
+		from, _ := strconv.Atoi(first) // the pattern has five digits at most
+		if to, _ := strconv.Atoi(last); to > 65535 || from > to {
+			m.add(item.Start, at.Item(i), "%q is no port or range of ports; they go from 1 to 65535, the lower one first", item.String)
 		}
 	}
 }

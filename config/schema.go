@@ -43,7 +43,8 @@ func Schema() []byte {
 var schema = sync.OnceValue(func() *jsonschema.Schema {
 	agent := sectionSchema(reflect.TypeFor[Agent]())
 	entry := sectionSchema(reflect.TypeFor[Agent]())
-	id := nonBlank(128)
+	id := nonBlank(64)
+	id.Pattern, id.Examples = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$", []any{"main"} // no agent can be called otherwise
 	id.Description = "the agent whose entry it is"
 	entry.Properties["id"] = id
 	entry.PropertyOrder = append([]string{"id"}, entry.PropertyOrder...)
@@ -188,7 +189,7 @@ func typeSchema(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{Types: []string{"integer", "string"}, Minimum: jsonschema.Ptr(float64(minSize)), Maximum: jsonschema.Ptr(float64(maxSize)), Pattern: sizePattern,
 			Examples: []any{"512m", "2g", unlimited}}
 	case reflect.TypeFor[Count]():
-		return &jsonschema.Schema{Types: []string{"number", "string"}, ExclusiveMinimum: jsonschema.Ptr(0.0), Pattern: "^unlimited$", Examples: []any{unlimited}}
+		return &jsonschema.Schema{Types: []string{"number", "string"}, Pattern: "^unlimited$", Examples: []any{unlimited}}
 	case reflect.TypeFor[Whole]():
 		return &jsonschema.Schema{Types: []string{"integer", "string"}, Pattern: "^unlimited$", Examples: []any{unlimited}}
 	case reflect.TypeFor[Senders]():

@@ -116,8 +116,11 @@ func (l *eventLog) forgot() int64 {
 	return l.kept[0].Seq - 1
 }
 
-// all returns the kept events.
+// all returns the kept events, after one that is being written has been shown: a journal
+// that is written anew has every event that the old one has.
 func (l *eventLog) all() []Event {
+	l.adding.Lock()
+	defer l.adding.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.kept)

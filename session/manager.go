@@ -122,6 +122,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if m.journal, err = openJournal(cfg.Dir, m.replay, m.log); err != nil {
 		return nil, err
 	}
+	m.failed.Store(0) // what is in the table ended in earlier lives
 	kept := m.kept()
 	if err := m.journal.compact(m.snapshot); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot write the table of sessions anew: %w", err), m.journal.Close())
@@ -234,7 +235,7 @@ func (s *Session) lines() []line {
 		lines = append(lines, line{Op: opPolled, ID: id, Offset: s.polled})
 	}
 	if s.end != nil && (s.background || s.start.Keep) { // see tryFinish
-		lines = append(lines, line{Op: opEnd, ID: id, End: s.end, Owed: s.owed})
+		lines = append(lines, line{Op: opEnd, ID: id, End: s.end, Owed: s.owed || s.announcing})
 	}
 	return lines
 }
@@ -246,7 +247,7 @@ func (m *Manager) adoptAll() []<-chan struct{} {
 	for _, s := range m.sessions {
 		if s.hasEnded() {
 			if s.owed { // its call ended with the program
-				s.owed = false
+				s.owed, s.announcing = false, true
 				m.spawn(s.announce)
 			}
 			continue

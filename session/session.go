@@ -46,6 +46,7 @@ type Session struct {
 	held       int           // calls of Hold
 	noticed    bool          // an event said that it runs
 	owed       bool          // the end is no event so far, because a call was to see it
+	announcing bool          // no call saw the end, and it is not recorded as an event yet
 	killing    Reason        // why it is being killed
 	killed     chan struct{} // closed when the kill has been given up, with killErr
 	killErr    error
@@ -389,7 +390,7 @@ func (s *Session) expectEnd() (over func(gaveUp bool)) {
 		s.seers--
 		owed := s.owed && s.end != nil && (!gaveUp || s.seers == 0)
 		if owed {
-			s.owed = false
+			s.owed, s.announcing = false, gaveUp
 		}
 		s.mu.Unlock()
 		switch {
@@ -425,9 +426,13 @@ func (s *Session) announce() {
 }
 
 func (s *Session) tryAnnounce(tail string) error {
-	return s.m.events.add(s.event(*s.end, tail), func(ev *Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.m.events.add(s.event(*s.end, tail), func(ev *Event) error {
 		return s.m.journal.add(line{Op: opSeen, ID: s.id, Event: ev})
 	})
+	s.announcing = err != nil
+	return err
 }
 
 func (s *Session) hasEnded() bool {

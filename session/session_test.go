@@ -555,3 +555,20 @@ func TestNoticeOverLives(t *testing.T) {
 		}
 	})
 }
+
+// What ended in an earlier life is not counted.
+func TestTotalsSinceOpen(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("false", Options{Background: true})
+		if _, err := s.Wait(r.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if begun, failed := r.m.Totals(); begun != 1 || failed != 1 {
+			t.Errorf("%d begun, %d failed", begun, failed)
+		}
+		r.reopen()
+		if begun, failed := r.m.Totals(); begun != 0 || failed != 0 {
+			t.Errorf("in the next life: %d begun, %d failed", begun, failed)
+		}
+	})
+}

@@ -1,0 +1,121 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+)
+
+// to is a client of what listens at a URL.
+func to(t *testing.T, o client.Options) *client.Client {
+	t.Helper()
+	c, err := client.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// A redirect is not followed: a start or a removal would become a GET, whose answer says
+// nothing of it, and the token would go elsewhere.
+func TestRedirect(t *testing.T) {
+	gw := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("followed: %s %s", r.Method, r.URL)
+		_, _ = io.WriteString(w, `{"sessions": []}`)
+	}))
+	defer gw.Close()
+	var sent []string
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if sent = append(sent, r.Method); r.URL.Path == "/v1/sessions/it" && r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"sessionId": "it", "status": "running"}`)
+			return
+		}
+		http.Redirect(w, r, gw.URL+r.URL.Path, http.StatusMovedPermanently)
+	}))
+	defer proxy.Close()
+	c := to(t, client.Options{URL: proxy.URL})
+	if p, err := c.Begin(t.Context(), corral.Command{Shell: "x"}, false); !errors.Is(err, corral.ErrUnavailable) {
+		t.Errorf("Begin: %+v, %v", p, err)
+	}
+	p, err := c.Attach(t.Context(), "it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Remove(t.Context()); !errors.Is(err, corral.ErrUnavailable) {
+		t.Errorf("Remove: %v", err)
+	}
+	if len(sent) != 3 {
+		t.Errorf("sent: %q", sent)
+	}
+}
+
+// What cannot be sent was not sent: it is no ErrLost.
+func TestControlCharacters(t *testing.T) {
+	if c, err := client.New(client.Options{URL: "http://127.0.0.1:1", Token: "token\n"}); !errors.Is(err, corral.ErrInvalid) {
+		t.Errorf("a token with the end of its line: %v, %v", c, err)
+	}
+	c := to(t, client.Options{URL: "http://127.0.0.1:1"})
+	if _, err := c.CallTool(t.Context(), "exec", "gpt\n", json.RawMessage("{}")); !errors.Is(err, corral.ErrInvalid) {
+		t.Errorf("a model with an end of line: %v", err)
+	}
+}
+
+// A start whose time was up while there was no connection so far is not lost: nothing was
+// sent.
+func TestNoConnectionInTime(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // it never says anything
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	p, err := to(t, client.Options{URL: "https://" + l.Addr().String()}).Start(ctx, corral.Command{Shell: "x"})
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, corral.ErrLost) {
+		t.Errorf("%v, %v", p, err)
+	}
+}
+
+// A name that would lead to another path is nobody's: the list of sandboxes is no sandbox.
+func TestNamesThatLeadElsewhere(t *testing.T) {
+	gw := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("asked for %s", r.URL)
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer gw.Close()
+	c := to(t, client.Options{URL: gw.URL})
+	for _, name := range []string{"", ".", ".."} {
+		if box, err := c.Sandbox(t.Context(), name); !errors.Is(err, corral.ErrNotFound) {
+			t.Errorf("%q: %+v, %v", name, box, err)
+		}
+		if err := c.RemoveSandbox(t.Context(), name); !errors.Is(err, corral.ErrNotFound) {
+			t.Errorf("removing %q: %v", name, err)
+		}
+	}
+}
+
+// A sandbox is removed once: one of that name may have been made since.
+func TestRemoveSandboxCut(t *testing.T) {
+	var removed atomic.Int32
+	gw := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if removed.Add(1) == 1 {
+			panic(http.ErrAbortHandler) // when it has been removed
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer gw.Close()
+	if err := to(t, client.Options{URL: gw.URL}).RemoveSandbox(t.Context(), "box"); !errors.Is(err, corral.ErrLost) || removed.Load() != 1 {
+		t.Errorf("removed %d times: %v", removed.Load(), err)
+	}
+}
