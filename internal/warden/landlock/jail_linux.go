@@ -90,7 +90,8 @@ func (j *Jail) lookAt(n *notification, dir int32, address uint64) {
 	if j.rules.programs[f] || j.rules.loaders[f] { // a loader gets no further than its first file
 		return
 	}
-	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	held := "/proc/self/fd/" + strconv.Itoa(fd) // which opens this very file, whatever has its name by now
+	path, err := os.Readlink(held)
 	if err != nil {
 		return
 	}
@@ -98,7 +99,7 @@ func (j *Jail) lookAt(n *notification, dir int32, address uint64) {
 		j.note(path)
 		return
 	}
-	if in := interpreter(path); in != "" && unix.Stat(in, &st) == nil && !j.rules.programs[file{st.Dev, st.Ino}] &&
+	if in := interpreter(held); in != "" && unix.Stat(in, &st) == nil && !j.rules.programs[file{st.Dev, st.Ino}] &&
 		!slices.ContainsFunc(j.rules.directories, func(d string) bool { return strings.HasPrefix(in, d) }) {
 		j.note(in)
 	}
