@@ -172,7 +172,7 @@ func TestDialPortEndlessAnswer(t *testing.T) {
 		}
 		defer conn.Close()
 		line := []byte("X: " + strings.Repeat("x", 1000) + "\r\n")
-		n, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n")
+		n, _ := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n") // Write says what is wrong
 		for total := int64(n); ; total += int64(n) {
 			if n, err = conn.Write(line); err != nil || total > 256<<20 {
 				sent <- total
