@@ -422,7 +422,7 @@ func TestIgnoredIsAMistake(t *testing.T) {
 	for _, text := range []string{
 		`{ agents: { list: [{ id: "nightly " }] } }`, `{ agents: { list: [{ id: "a/b" }] } }`, `{ agents: { list: [{ id: "日本" }] } }`, `{ agents: { list: [{ id: "default" }] } }`,
 		`{ node: { ports: ["70000"] } }`, `{ node: { ports: ["3099-3000"] } }`, `{ node: { ports: ["3000-70000"] } }`,
-		`{ sandbox: { cpus: 1e-10 } }`, // of which an engine makes 0, and that is no limit
+		`{ sandbox: { cpus: 1e-10 } }`, // an engine rounds it to 0, which means no limit
 	} {
 		if _, err := Parse("x", []byte(text)); !errors.Is(err, corral.ErrInvalid) {
 			t.Errorf("%s: %v", text, err)

@@ -30,7 +30,7 @@ func Load(path string) (*Config, error) {
 
 // read reads a file that may be taken for the configuration.
 func read(path string) (data []byte, err error) {
-	// To open a named pipe would wait for somebody who writes.
+	// Opening a named pipe would block until another program writes to it.
 	if info, err := os.Stat(path); err == nil {
 		if err := trusted(path, info); err != nil {
 			return nil, err

@@ -136,13 +136,19 @@ func (m *mistakes) ports(v *json5.Value, at json5.Path) {
 		if m.in(item) {
 			continue
 		}
-		first, last, some := strings.Cut(item.String, "-")
-		if !some {
-			last = first
-		}
-		from, _ := strconv.Atoi(first) // the pattern has five digits at most
-		if to, _ := strconv.Atoi(last); to > 65535 || from > to {
+		if _, _, ok := PortRange(item.String); !ok {
 			m.add(item.Start, at.Item(i), "%q is no port or range of ports; they go from 1 to 65535, the lower one first", item.String)
 		}
 	}
+}
+
+// PortRange reads an item of node.ports: a port, or the first and the last of several.
+func PortRange(text string) (from, to int, ok bool) {
+	first, last, some := strings.Cut(text, "-")
+	if !some {
+		last = first
+	}
+	from, ferr := strconv.Atoi(first)
+	to, terr := strconv.Atoi(last)
+	return from, to, ferr == nil && terr == nil && 1 <= from && from <= to && to <= 65535
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"strconv"
-	"strings"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
@@ -65,13 +64,7 @@ func (n *Node) DialPort(ctx context.Context, agent string, port int) (net.Conn, 
 func (g *Guard) allowedPort(port int) error {
 	set := g.cfg.Settings().Node.Ports
 	for _, text := range set.Value {
-		first, last, some := strings.Cut(text, "-")
-		if !some {
-			last = first
-		}
-		from, ferr := strconv.Atoi(first)
-		to, terr := strconv.Atoi(last)
-		if ferr == nil && terr == nil && from <= port && port <= to {
+		if from, to, ok := config.PortRange(text); ok && from <= port && port <= to {
 			return nil
 		}
 	}
