@@ -99,7 +99,11 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 		ctx = req.context
 	}
 	var connected atomic.Bool
-	r, err := c.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}), req)
+	r, err := c.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		// Asked for again, since nothing of a change could be sent on the first, which was kept.
+		GetConn: func(string) { connected.Store(false) },
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}), req)
 	if err != nil {
 		return err
 	}
