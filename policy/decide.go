@@ -16,6 +16,7 @@ import (
 // moment.
 func Decide(req Request, rules Rules, view View) Decision {
 	j := &judge{reading: read(req, view), rules: rules}
+	j.sort()
 	d := Decision{Security: rules.Security, Ask: rules.Ask, AskFallback: rules.AskFallback, Findings: j.found, Segments: []Segment{}}
 	if !rules.Security.Value.Valid() { // not set
 		d.Security.Value = SecurityDeny
@@ -37,11 +38,27 @@ func Decide(req Request, rules Rules, view View) Decision {
 type judge struct {
 	*reading
 	rules Rules
+	exactly []*Rule // that name exactly this command
+	other   []*Rule // that deny or ask
 
 	whole         bool // a rule allows exactly this command
 	denied, asked *Rule
 	why           string // why allowlist mode refuses it: the first reason found
 	fix           []string
+}
+
+// sort takes out the rules that are few, so that what is about them looks only at those.
+func (j *judge) sort() {
+	text := j.req.text()
+	for i := range j.rules.List {
+		r := &j.rules.List[i]
+		if r.IsCommand(text) {
+			j.exactly = append(j.exactly, r)
+		}
+		if r.Action != Allow {
+			j.other = append(j.other, r)
+		}
+	}
 }
 
 func (j *judge) judge(d *Decision) {
@@ -166,10 +183,8 @@ func (r *Rule) says() string {
 
 // forbid finds the deny and ask rules that are about the command.
 func (j *judge) forbid() {
-	text := j.req.text()
-	for i := range j.rules.List {
-		r := &j.rules.List[i]
-		if r.Action != Allow && r.IsCommand(text) {
+	for _, r := range j.exactly {
+		if r.Action != Allow {
 			j.forbidBy(r, nil)
 		}
 	}
@@ -181,11 +196,7 @@ func (j *judge) forbid() {
 				seg.Refused = why
 			}
 			t := j.target(seg, seg.elsewhere...)
-			for i := range j.rules.List {
-				r := &j.rules.List[i]
-				if r.Action == Allow {
-					continue
-				}
+			for _, r := range j.other {
 				switch r.forbids(t) {
 				case alike:
 					j.forbidBy(r, seg)
@@ -232,7 +243,7 @@ func (j *judge) forbidBy(r *Rule, seg *Segment) {
 // unknown says why the deny and ask rules cannot be checked against the command;
 // empty if they can, or there are none.
 func (j *judge) unknown() string {
-	if !slices.ContainsFunc(j.rules.List, func(r Rule) bool { return r.Action != Allow }) {
+	if len(j.other) == 0 {
 		return ""
 	}
 	for _, f := range j.found {
@@ -284,9 +295,8 @@ func oneLine(text string) string {
 
 // remembered reports whether a rule allows exactly this command.
 func (j *judge) remembered(d *Decision) bool {
-	text := j.req.text()
-	for i := range j.rules.List {
-		if r := &j.rules.List[i]; r.Action == Allow && r.IsCommand(text) {
+	for _, r := range j.exactly {
+		if r.Action == Allow {
 			for _, c := range j.calls {
 				for _, seg := range c.segments {
 					seg.By, seg.Rule = byRule, r

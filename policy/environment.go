@@ -83,8 +83,8 @@ func (j *judge) variableAllowedBy(name, value string, c *call) (by, why string) 
 	case envAllows(j.rules.Env.Value, name, value):
 		return byEnvAllow, ""
 	case j.whole:
-		for i := range j.rules.List {
-			if r := &j.rules.List[i]; r.Action == Allow && r.IsCommand(j.req.text()) && envAllows(r.Env, name, value) {
+		for _, r := range j.exactly {
+			if r.Action == Allow && envAllows(r.Env, name, value) {
 				return byRule, ""
 			}
 		}
@@ -114,9 +114,13 @@ func (j *judge) variableAllowedBy(name, value string, c *call) (by, why string) 
 func (j *judge) ruleSets(seg *Segment, name, value string) bool {
 	t := j.target(seg)
 	shell := programs.IsShell(seg.name()) && !seg.wrapper
-	return slices.ContainsFunc(j.rules.List, func(r Rule) bool {
-		return r.Action == Allow && envAllows(r.Env, name, value) && j.allows(&r, t, seg, shell)
-	})
+	for i := range j.rules.List {
+		r := &j.rules.List[i]
+		if r.Action == Allow && envAllows(r.Env, name, value) && j.allows(r, t, seg, shell) {
+			return true
+		}
+	}
+	return false
 }
 
 // settable says why a variable that the text sets is not allowed; empty if it is.

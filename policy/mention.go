@@ -12,15 +12,11 @@ import (
 // options of programs that run others, and in variables. What such text does is not
 // known. But if it contains the program's name, a person should look at it.
 func (j *judge) mentions() {
-	text := ""
-	for i := range j.rules.List {
-		r := &j.rules.List[i]
-		if r.Action == Allow {
-			continue
-		}
-		if text == "" {
-			text = j.unquoted()
-		}
+	if len(j.other) == 0 {
+		return
+	}
+	text := j.unquoted()
+	for _, r := range j.other {
 		program, more := programOf(r.Pattern)
 		name := path.Base(program)
 		if program == "" || strings.ContainsAny(name, "*?") || !mentioned(text, name) || !allMentioned(text, argsOf(r.Pattern, more)) {

@@ -107,26 +107,31 @@ func from(dir, name string) string {
 // linkView is a View that can tell links from files. For a file that is no link,
 // only its directory is resolved, once for all programs in it.
 type linkView interface {
-	Lstat(path string) (fs.FileInfo, error)
+	// Type is that of path itself, also if it is a symbolic link. Most programs are looked for
+	// where they are not, so its errors are cheap.
+	Type(path string) (fs.FileMode, error)
 }
 
 func (f *finder) file(path string) located {
-	var info fs.FileInfo
+	var kind fs.FileMode
 	var err error
 	links, ok := f.view.(linkView)
 	if ok {
-		info, err = links.Lstat(path)
+		kind, err = links.Type(path)
 	}
-	plain := ok && err == nil && info.Mode()&fs.ModeSymlink == 0
+	plain := ok && err == nil && kind != fs.ModeSymlink
 	if !ok || err == nil && !plain {
-		info, err = f.view.Stat(path)
+		var info fs.FileInfo
+		if info, err = f.view.Stat(path); err == nil {
+			kind = info.Mode().Type()
+		}
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return located{why: notThere}
 	case err != nil:
 		return located{why: "cannot be looked at: " + err.Error()}
-	case !info.Mode().IsRegular():
+	case !kind.IsRegular():
 		return located{why: path + " is no program"}
 	}
 	if err := f.view.Executable(path); err != nil {

@@ -76,7 +76,7 @@ func CommandDigest(text string) string {
 }
 
 // IsCommand reports whether text is exactly the command that the rule names.
-func (r Rule) IsCommand(text string) bool {
+func (r *Rule) IsCommand(text string) bool {
 	return r.Command != "" && (r.Command == text || r.Command == CommandDigest(text))
 }
 

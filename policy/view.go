@@ -12,8 +12,8 @@ type OS struct{}
 // Stat implements View.
 func (OS) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 
-// Lstat describes path itself; it does not follow a symbolic link.
-func (OS) Lstat(path string) (fs.FileInfo, error) { return os.Lstat(path) }
+// Type is that of path itself; it does not follow a symbolic link.
+func (OS) Type(path string) (fs.FileMode, error) { return typeOf(path) }
 
 // RealPath implements View.
 func (OS) RealPath(path string) (string, error) { return filepath.EvalSymlinks(path) }

@@ -2,11 +2,22 @@
 
 package policy
 
-import "os"
+import (
+	"io/fs"
+	"os"
+)
 
 const nonblock = 0
 
 func executable(path string) error {
 	_, err := os.Stat(path) // such systems have no permission for it
 	return err
+}
+
+func typeOf(path string) (fs.FileMode, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Mode().Type(), nil
 }
