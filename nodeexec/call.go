@@ -185,8 +185,13 @@ func (c *call) drop() {
 	}
 }
 
-// unanswered ends a call that will get no answer.
+// unanswered ends a call that will get no answer, unless one has arrived.
 func (c *call) unanswered(cause error) (fabric.Answer, step, error) {
+	if c.sent != nil {
+		if a, answered := c.sent.drain(); answered {
+			return a, stepOver, nil
+		}
+	}
 	return fabric.Answer{}, stepOver, &unanswered{cause, c.maybe || c.sent != nil && c.sent.copies > 0}
 }
 

@@ -91,7 +91,7 @@ func (in *input) run(ctx context.Context) (n int, again bool, err error) {
 	for pause := firstResend; ; {
 		boot, changed := in.p.peer.state()
 		if err := in.prepare(boot); err != nil {
-			return int(in.done), false, err
+			return in.failed(ctx, err)
 		}
 		in.ask()
 		if in.aborting {
@@ -130,8 +130,23 @@ func (in *input) run(ctx context.Context) (n int, again bool, err error) {
 				err = in.lost(in.p.f.closedError())
 			}
 			if err != nil {
-				return int(in.done), false, err
+				return in.failed(ctx, err)
 			}
+		}
+	}
+}
+
+// failed ends a write with an error, unless a report that has arrived ends it.
+func (in *input) failed(ctx context.Context, err error) (n int, again bool, _ error) {
+	for {
+		select {
+		case a := <-in.acks:
+			in.note(a)
+			if a.Flags&fabric.FlagEnd != 0 {
+				return in.ended(ctx, a)
+			}
+		default:
+			return int(in.done), false, err
 		}
 	}
 }

@@ -153,7 +153,7 @@ func (c *portConn) Write(b []byte) (n int, err error) {
 		ctx := c.writes.context()
 		k, err := c.p.Write(ctx, b[n:])
 		n += k
-		if err != nil && !c.again(ctx) {
+		if err != nil && (errors.Is(err, corral.ErrLost) || !c.again(ctx)) { // what is lost may have arrived
 			return n, c.failed("write", ctx, err)
 		}
 	}
@@ -169,7 +169,7 @@ func (c *portConn) failed(op string, ctx context.Context, err error) error {
 	switch {
 	case c.life.Err() != nil:
 		err = context.Cause(c.life)
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !errors.Is(err, corral.ErrLost):
 		err = os.ErrDeadlineExceeded
 	}
 	if errors.Is(err, corral.ErrNotFound) { // the node was started again, or was away

@@ -62,13 +62,13 @@ const waitFirst = 100 * time.Millisecond
 
 // Wait implements corral.Process. It goes on while the node is away.
 func (p *process) Wait(ctx context.Context) (corral.Exit, error) {
+	select {
+	case <-p.known:
+		return p.exit, nil
+	default:
+	}
 	if p.removed.Load() {
-		select {
-		case <-p.known:
-			return p.exit, nil
-		default:
-			return corral.Exit{}, corral.Errorf(corral.ErrNotFound, "", "process %s was removed", p.info.ID)
-		}
+		return corral.Exit{}, corral.Errorf(corral.ErrNotFound, "", "process %s was removed", p.info.ID)
 	}
 	if p.log.flows() {
 		hope := time.NewTimer(waitFirst)
@@ -90,7 +90,7 @@ func (p *process) Wait(ctx context.Context) (corral.Exit, error) {
 			return corral.Exit{}, err
 		case a.Exit != nil:
 			p.exited(*a.Exit)
-			return p.peer.exitHere(*a.Exit), nil
+			return p.exit, nil
 		case !a.Pending:
 			return corral.Exit{}, p.senseless()
 		}

@@ -1,6 +1,7 @@
 package nodeexec
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -90,7 +91,7 @@ func (s *stream) receive(o fabric.Output) error {
 	case end <= s.expected: // a repetition
 	default:
 		if o.Offset < s.expected {
-			o.Data = o.Data[s.expected-o.Offset:]
+			o.Data = bytes.Clone(o.Data[s.expected-o.Offset:]) // so that the rest of the message can be freed
 			o.Offset = s.expected
 		}
 		if s.held+int64(len(o.Data)) > s.window+fabric.MaxData || len(s.queue) >= mostQueued {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"runtime"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -128,4 +129,26 @@ func TestStreamReadsTheLog(t *testing.T) {
 			t.Fatalf("%d bytes were read, and not %d", len(got), len(want))
 		}
 	})
+}
+
+// A node that repeats almost all of what it has sent, with each piece, fills no more
+// memory than the window.
+func TestStreamKeepsNoRepetition(t *testing.T) {
+	const news = 4 << 10
+	s := testStream(mostWindow)
+	var before, now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for off := int64(0); s.held < mostWindow && !s.lost; off += news {
+		err := s.receive(fabric.Output{From: off, Offset: off, Stream: corral.Stdout, Data: make([]byte, fabric.MaxData)})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&now)
+	if grown := int64(now.HeapAlloc) - int64(before.HeapAlloc); grown > 2*mostWindow {
+		t.Errorf("%d bytes are held in %d", s.held, grown)
+	}
+	runtime.KeepAlive(s)
 }

@@ -57,7 +57,7 @@ func (p *process) run(cmd corral.Command, job Job) {
 		close(p.ready)
 		return
 	case errors.Is(err, corral.ErrLost):
-		p.conclude(nil, p.lost(err.Error()))
+		p.loses(err.Error())
 		p.startErr = err
 		close(p.ready)
 		return

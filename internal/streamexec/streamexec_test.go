@@ -236,7 +236,7 @@ func TestMaybeStarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Wait(t.Context()); !errors.Is(err, corral.ErrLost) {
+	if _, err := p.Wait(t.Context()); !errors.Is(err, corral.ErrLost) || !strings.Contains(err.Error(), "no answer") {
 		t.Errorf("Wait: %v", err)
 	}
 	f.end(corral.Exit{}, nil)

@@ -242,3 +242,23 @@ func TestServerKeepsSessionOpen(t *testing.T) {
 		t.Errorf("Wait: %v, %v after %v", exit, err, time.Since(from))
 	}
 }
+
+// However much the files of a login shell print on standard error, what the command
+// prints there is not lost.
+func TestNoiseOnStandardError(t *testing.T) {
+	d := startBadServer(t, func(s talk) {
+		_, _ = s.Stderr().Write(make([]byte, 3*maxPreamble))
+		_, _ = io.WriteString(s.Stderr(), s.begin+s.end+"went wrong\n")
+		_, _ = io.WriteString(s, s.begin+"S77 /x"+s.end)
+		status(s, 3)
+		s.Close()
+	})
+	p := start(t, box(t, d.open(t)), corral.Command{Shell: "true"})
+	if exit, err := p.Wait(t.Context()); err != nil || exit.Code != 3 {
+		t.Errorf("Wait: %v, %v", exit, err)
+	}
+	c, err := p.Log().Read(t.Context(), 0, make([]byte, 100))
+	if string(c.Data) != "went wrong\n" || c.Stream != corral.Stderr {
+		t.Errorf("%q, %v", c.Data, err)
+	}
+}

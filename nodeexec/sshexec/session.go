@@ -170,8 +170,12 @@ func (s *session) pump(r io.Reader, stream corral.Stream, before *preamble, repo
 		data := buf[:n]
 		if !begun && n > 0 {
 			text, rest, found, perr := before.add(data)
-			if perr != nil {
+			switch {
+			case perr == nil:
+			case report != nil:
 				return
+			default: // of that much noise only the end can be the beginning of the marks
+				before.seen = before.seen[len(before.seen)-len(before.begin)-len(before.end):]
 			}
 			if begun = found; found {
 				before.seen = nil

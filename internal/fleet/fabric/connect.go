@@ -18,6 +18,7 @@ func ConnectOptions(log *slog.Logger) []nats.Option {
 	return []nats.Option{
 		nats.ReconnectBufSize(-1),
 		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), // the server's operator may let it in again
 		nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectJitter(100*time.Millisecond, 500*time.Millisecond),
 		nats.PingInterval(5 * time.Second),

@@ -148,3 +148,14 @@ func TestHostileTimes(t *testing.T) {
 		}
 	}
 }
+
+// Output that is neither an end nor an error is bytes of a stream that there is,
+// whatever other flags it has.
+func TestOutputOfNoStream(t *testing.T) {
+	for flags := range 256 {
+		o := Output{Flags: byte(flags), Stream: 9, Data: []byte("text")}
+		if got, err := ParseOutput(o.Append(nil)); err == nil && got.Flags&(FlagEnd|FlagError) == 0 {
+			t.Errorf("%+v", got)
+		}
+	}
+}

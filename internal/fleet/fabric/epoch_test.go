@@ -91,6 +91,36 @@ func TestOldRequest(t *testing.T) {
 	}
 }
 
+// A request whose last part was withheld for too long is refused, too.
+func TestOldPart(t *testing.T) {
+	var ahead atomic.Int64
+	r := newRigOf(t, func(c *fabric.NodeConfig) {
+		c.Heartbeat = time.Minute // no tidying in between
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	h := r.header(fabric.OpStart, "large")
+	body, err := fabric.EncodeStart("", corral.Command{ID: "large", Args: []string{"print", strings.Repeat("x", 100_000)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.seal(h, body)
+	r.send(m[:len(m)-1]...)
+	r.settled()
+	ahead.Store(int64(181 * time.Second))
+	if err := r.conn.Publish(fabric.PartSubject(nodeID), m[len(m)-1]); err != nil {
+		t.Fatal(err)
+	}
+	look := r.header(fabric.OpAttach, "large")
+	r.send(r.seal(look, nil)...)
+	told := r.answer(look.Seq)
+	look = r.header(fabric.OpAttach, "large") // it waits for a start that is under way
+	look.Epoch = told.Epoch
+	r.send(r.seal(look, nil)...)
+	if a := r.answer(look.Seq); a.Info != nil || r.exec.Starts() != 0 {
+		t.Errorf("%+v, and %d commands ran", a, r.exec.Starts())
+	}
+}
+
 // A request with one bit changed, cut or prolonged is not acted upon.
 func TestChangedBits(t *testing.T) {
 	r := newRig(t)

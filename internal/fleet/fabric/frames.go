@@ -306,7 +306,7 @@ func ParseOutput(b []byte) (Output, error) {
 	from, off := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
 	o := Output{Flags: b[16], Stream: corral.Stream(b[17]), Data: b[outputHeader:]}
 	switch {
-	case from > MaxOffset || off > MaxOffset || off < from,
+	case from > MaxOffset || off > MaxOffset || off < from, o.Flags&^(FlagEnd|FlagError) != 0,
 		o.Flags&FlagError != 0 && len(o.Data) > MaxAnswer,
 		o.Flags&FlagError == 0 && len(o.Data) > MaxData,
 		o.Flags == 0 && (len(o.Data) == 0 || o.Stream != corral.Stdout && o.Stream != corral.Stderr):

@@ -48,6 +48,7 @@ func (n *node) part(data []byte) {
 	}
 	key := assemblyKey(p.Life, p.Seq)
 	n.mu.Lock()
+	n.sweepParts(n.now()) // the last part may have been withheld for long
 	a := n.parts[key]
 	if a == nil || p.Off != len(a.body) || p.Off+len(p.Data) > a.e.Size {
 		foreign := a == nil && !n.replays.usedBy(p.Life, p.Seq)

@@ -121,7 +121,7 @@ const (
 	tooFewServers    jetstream.ErrorCode = 10005
 	messageNotFound  jetstream.ErrorCode = 10037
 	wrongLast        jetstream.ErrorCode = 10071
-	wrongLastInSight jetstream.ErrorCode = 10164 // another write to it is under way
+	wrongLastInSight jetstream.ErrorCode = 10164 // a write to it is under way, which may be an unanswered one of this gateway
 )
 
 func (b *Bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
@@ -213,8 +213,8 @@ func (b *Bucket) try(ctx context.Context, do func(context.Context) error) error 
 
 // final reports whether a retry would get the same answer.
 func final(err error) bool {
-	if says(err, tooFewServers) {
-		return false // the servers of a cluster do not start at the same time
+	if says(err, tooFewServers, wrongLastInSight) {
+		return false // the servers of a cluster do not start at the same time; a write under way may fail
 	}
 	api, own := (*jetstream.APIError)(nil), (*corral.Error)(nil)
 	return errors.Is(err, ErrExists) || errors.Is(err, ErrNone) ||
@@ -244,7 +244,7 @@ func (b *Bucket) Create(ctx context.Context, key string, text []byte) (revision 
 	err = b.try(ctx, func(ctx context.Context) error {
 		tries++
 		ack, err := b.publish(ctx, &nats.Msg{Subject: b.pattern + key, Data: value})
-		if says(err, wrongLast, wrongLastInSight) {
+		if says(err, wrongLast) {
 			err = ErrExists
 		}
 		if err == nil {

@@ -151,6 +151,40 @@ func TestAnswerLost(t *testing.T) {
 	wantKind(t, err, corral.ErrUnavailable, "cannot write the test")
 }
 
+// A write that was not answered and is still under way when it is tried again is this
+// gateway's own: it becomes the entry, with all of its parts.
+func TestOwnWriteUnderWay(t *testing.T) {
+	key, _ := natstest.NewKey(t)
+	b := open(t, start(t, true)(), key)
+	publish := b.publish
+	tries := map[string]int{}
+	b.publish = func(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
+		tries[m.Subject]++
+		switch tries[m.Subject] {
+		case 1:
+			return nil, context.DeadlineExceeded
+		case 2:
+			return nil, &jetstream.APIError{Code: 400, ErrorCode: wrongLastInSight}
+		case 3: // by now it is carried out
+			_, err := publish(ctx, m)
+			ok(t, err)
+		}
+		return publish(ctx, m)
+	}
+	large := text(partSize + 1)
+	revision, err := b.Create(t.Context(), "x.1", large)
+	ok(t, err)
+	e, err := b.Last(t.Context(), "x.1")
+	if err != nil || e.Err != nil || e.Revision != revision || !bytes.Equal(e.Text, large) {
+		t.Errorf("%d bytes at %d, %v, %v", len(e.Text), e.Revision, e.Err, err)
+	}
+	for subject, n := range tries {
+		if n != 3 {
+			t.Errorf("%s was tried %d times", subject, n)
+		}
+	}
+}
+
 // Who can write to the message server can make no entry, and move none.
 func TestForged(t *testing.T) {
 	connect := start(t, true)

@@ -131,7 +131,7 @@ func (b *Bucket) putParts(ctx context.Context, key string, h *head, text []byte)
 		part := text[i*partSize : min((i+1)*partSize, len(text))]
 		err := b.try(ctx, func(ctx context.Context) error {
 			_, err := b.publish(ctx, &nats.Msg{Subject: b.pattern + partKey(key, *h, i), Data: part})
-			if says(err, wrongLast, wrongLastInSight) { // an unanswered attempt made it
+			if says(err, wrongLast) { // an unanswered attempt made it
 				err = nil
 			}
 			return err

@@ -58,7 +58,6 @@ func (n *life) options(ctx context.Context) []nats.Option {
 				n.log.Log(ctx, level, "the connection to the message server was cut", "error", err)
 			}
 		}),
-		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
 			select {
 			case n.troubles <- err:
