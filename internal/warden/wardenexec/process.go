@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +23,7 @@ type process struct {
 	e  *Executor
 	id string
 
+	asked    bool          // an earlier life asked a warden to start it, and recorded no end
 	ready    chan struct{} // closed when it is known whether it was started
 	startErr error
 
@@ -138,6 +138,10 @@ func (p *process) start(ctx context.Context, cmd corral.Command) error {
 		if known {
 			err = p.adopt(ctx, c)
 			known = !errors.Is(err, corral.ErrNotFound) // it has ended and been forgotten since Hello
+		}
+		if !known && p.asked && !p.e.neverStarted(p.id, c) {
+			p.startedLate(answer{})
+			return corral.Errorf(corral.ErrLost, "attach to it by its id", "process %s may have been started before, by a warden that has ended", p.id)
 		}
 		if !known {
 			if a, tag, err = p.startOn(ctx, c, cmd, plan); err == nil {
@@ -500,33 +504,6 @@ func (p *process) note(exit corral.Exit) bool {
 
 // maxHow bounds what is kept of why it is not known how a process ended, in bytes.
 const maxHow = 200
-
-// maxPID is beyond what Linux gives to a process.
-const maxPID = 1<<31 - 1
-
-// exitOf is what a warden says of an end. It may say anything: what cannot be is
-// left out.
-func exitOf(m *wire.Message) corral.Exit {
-	exit := corral.Exit{Code: int(m.ExitCode & 0xff), Reason: corral.ReasonExited, StartedAt: unixNano(m.StartedAt), EndedAt: unixNano(m.EndedAt)}
-	if s := corral.Signal(m.Signal); s.Valid() {
-		exit.Code, exit.Signal = -1, s
-	}
-	switch m.Reason {
-	case wire.ReasonTimeout:
-		exit.Reason = corral.ReasonTimeout
-	case wire.ReasonOOM:
-		exit.Reason = corral.ReasonOOM
-	}
-	for _, text := range m.Args[:min(len(m.Args), wire.MaxOrphans)] {
-		if pid, err := strconv.Atoi(text); err == nil && pid > 0 && pid <= maxPID {
-			exit.Orphans = append(exit.Orphans, pid)
-		}
-	}
-	for _, path := range m.Refused[:min(len(m.Refused), wire.MaxRefused)] {
-		exit.Refused = append(exit.Refused, strings.ToValidUTF8(path, "\ufffd"))
-	}
-	return exit
-}
 
 func unixNano(n uint64) time.Time { return time.Unix(0, int64(n)).UTC() }
 
