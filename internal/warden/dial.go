@@ -73,9 +73,18 @@ func (s *Supervisor) ServeDir(ctx context.Context, dir string, blind bool) error
 	if blind {
 		d.wg.Go(func() { d.lookAgain(ctx, changes) })
 	}
+	said := ""
 	for {
-		if err := d.scan(); err != nil {
+		err := d.scan()
+		switch {
+		case errors.Is(err, os.ErrNotExist), errors.Is(err, ErrNoSockets):
 			return err
+		case err != nil: // such as too many open files: what runs goes on
+			if said != err.Error() {
+				said = err.Error()
+				s.logf("%v", err)
+			}
+			time.AfterFunc(lookSeldom, func() { tell(changes) })
 		}
 		select {
 		case <-changes:
