@@ -75,6 +75,7 @@ func (s *Supervisor) ServeDir(ctx context.Context, dir string, blind bool) error
 	}
 	said := ""
 	for {
+		s.takeOverAll() // a gateway may have gathered something
 		err := d.scan()
 		switch {
 		case errors.Is(err, os.ErrNotExist), errors.Is(err, ErrNoSockets):

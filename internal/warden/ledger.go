@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
@@ -200,11 +201,22 @@ func decodeSlot(b []byte) (*wire.Message, error) {
 	return e, nil
 }
 
-// orphaned opens the ledgers in a directory whose supervisors are gone.
-func orphaned(dir string, lock bool) (files []*os.File) {
+// is reports whether it is the ledger of that name.
+func (l *ledger) is(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.f != nil && l.f.Name() == name
+}
+
+// orphaned opens the ledgers in a directory whose supervisors are gone, but for those of
+// this one.
+func orphaned(dir string, lock bool, own ...*ledger) (files []*os.File) {
 	names, _ := filepath.Glob(filepath.Join(dir, ledgerPrefix+"*"))
 	slices.Sort(names)
 	for _, name := range names {
+		if slices.ContainsFunc(own, func(l *ledger) bool { return l.is(name) }) {
+			continue
+		}
 		f, err := os.OpenFile(name, os.O_RDWR, 0)
 		if err != nil {
 			continue // its supervisor has ended, or another took it over
@@ -265,14 +277,14 @@ func LeftBehind(dir string) (n int) {
 }
 
 // Gather moves the ledgers of supervisors that were killed into another directory,
-// where the next one finds them.
+// where the one that serves it finds them, or the next.
 func Gather(from, to string) error {
 	var failed error
 	for _, f := range orphaned(from, true) {
 		b, err := io.ReadAll(io.LimitReader(f, maxSlots*slotSize))
-		name := filepath.Join(to, filepath.Base(f.Name()))
+		name := filepath.Base(f.Name())
 		if err == nil {
-			err = os.WriteFile(name, b, 0o600)
+			err = atomicfile.Write(filepath.Join(to, name), b, atomicfile.Options{})
 		}
 		if err == nil {
 			err = os.Remove(f.Name())
