@@ -65,7 +65,7 @@ func openLedger(dir string, since uint64, logf func(string, ...any)) (*ledger, e
 	if err != nil {
 		return nil, fmt.Errorf("cannot note which commands run: %w", err)
 	}
-	if err := lockLedger(f); err != nil {
+	if err := lockFile(f); err != nil {
 		f.Close()
 		return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", name, err), os.Remove(name))
 	}
@@ -73,7 +73,7 @@ func openLedger(dir string, since uint64, logf func(string, ...any)) (*ledger, e
 	return l, nil
 }
 
-func lockLedger(f *os.File) error {
+func lockFile(f *os.File) error {
 	lock := unix.Flock_t{Type: unix.F_WRLCK}
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock)
 }
@@ -223,11 +223,13 @@ func orphaned(dir string, lock bool, own ...*ledger) (files []*os.File) {
 		}
 		take := looksFree
 		if lock {
-			take = lockLedger
+			take = lockFile
 		}
-		// Of one that is being killed the lock may be the last to go.
+		// Of one that is being killed the lock may be the last to go. A child that was
+		// about to execute a program has it, too.
 		for end := time.Now().Add(dying); ; time.Sleep(time.Millisecond) {
-			if err = take(f); err == nil || !isDying(name) || time.Now().After(end) {
+			pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(name), ledgerPrefix), "-")
+			if err = take(f); err == nil || !isDying(pid) || time.Now().After(end) {
 				break
 			}
 		}
@@ -243,9 +245,8 @@ func orphaned(dir string, lock bool, own ...*ledger) (files []*os.File) {
 // dying is how long the end of a process may take.
 const dying = 2 * time.Second
 
-// isDying reports whether the supervisor of a ledger, by its name, is at its end.
-func isDying(name string) bool {
-	pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(name), ledgerPrefix), "-")
+// isDying reports whether a process is at its end, or has ended.
+func isDying(pid string) bool {
 	t, ok := lookAt(pid)
 	return !ok || t.Ended() || t.Exiting()
 }
