@@ -137,7 +137,9 @@ func New(opts Options) (*Supervisor, error) {
 // Close kills every command but those that were taken over, lets go of every connection and waits for the
 // supervisor's goroutines.
 func (s *Supervisor) Close() {
+	s.starting.Lock() // or a command that is being started would be missed
 	s.mu.Lock()
+	s.starting.Unlock()
 	s.closing = true
 	if s.end != nil {
 		s.end.Stop()
