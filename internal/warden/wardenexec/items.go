@@ -58,6 +58,9 @@ func (p *process) readTag(m *wire.Message, t *tag) error {
 // maxPID is beyond what Linux gives to a process.
 const maxPID = 1<<31 - 1
 
+// maxRefused bounds what is kept of the name of a program, in bytes.
+const maxRefused = 4096
+
 // exitOf is what a warden says of an end. It may say anything: what cannot be is
 // left out.
 func exitOf(m *wire.Message) corral.Exit {
@@ -77,7 +80,7 @@ func exitOf(m *wire.Message) corral.Exit {
 		}
 	}
 	for _, path := range m.Refused[:min(len(m.Refused), wire.MaxRefused)] {
-		exit.Refused = append(exit.Refused, strings.ToValidUTF8(path, "\ufffd"))
+		exit.Refused = append(exit.Refused, strings.ToValidUTF8(strings.Clone(path[:min(len(path), maxRefused)]), "\ufffd"))
 	}
 	return exit
 }

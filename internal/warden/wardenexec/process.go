@@ -36,9 +36,9 @@ type process struct {
 	recorded chan struct{} // closed when that has been written down, or could not be
 
 	mu       sync.Mutex
-	carrier  carrier       // nil for a process that had ended when it was found
-	exitSeen *wire.Message // the warden has said how it ended
-	told     carrier       // that was told so
+	carrier  carrier      // nil for a process that had ended when it was found
+	exitSeen *corral.Exit // the warden has said how it ended
+	told     carrier      // that was told so
 	exit     corral.Exit
 	err      error // why it is not known how it ended
 	removed  bool
@@ -403,7 +403,10 @@ func (p *process) event(m *wire.Message) {
 	carrier := p.carrier
 	first := m.Type == wire.Exited && p.exitSeen == nil
 	if first {
-		p.exitSeen = m
+		exit := exitOf(m) // no more of it than there can be
+		p.exitSeen = &exit
+		p.unknown = m.Reason == wire.ReasonUnknown
+		p.how = printable(m.Text[:min(len(m.Text), maxHow)])
 		p.told = carrier
 	}
 	p.mu.Unlock()
@@ -471,10 +474,8 @@ func (p *process) record() {
 		return
 	}
 	p.mu.Lock()
-	exit, err := exitOf(p.exitSeen), error(nil)
-	if p.exitSeen.Reason == wire.ReasonUnknown {
-		p.unknown = true
-		p.how = printable(p.exitSeen.Text[:min(len(p.exitSeen.Text), maxHow)])
+	exit, err := *p.exitSeen, error(nil)
+	if p.unknown {
 		exit, err = corral.Exit{}, errLost(p.id, p.how)
 	}
 	p.mu.Unlock()

@@ -22,3 +22,11 @@ func TestOrphansOfAWarden(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Names of programs that no kernel has refused do not fill the journal.
+func TestRefusedByAWarden(t *testing.T) {
+	m := &wire.Message{Type: wire.Exited, Refused: []string{"/bin/x", strings.Repeat("/x", 1<<20)}}
+	if got := exitOf(m).Refused; len(got) != 2 || got[0] != "/bin/x" || len(got[1]) != maxRefused {
+		t.Errorf("%d names, the last of %d bytes", len(got), len(got[1]))
+	}
+}
