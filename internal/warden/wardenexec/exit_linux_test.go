@@ -30,3 +30,24 @@ func TestRefusedByAWarden(t *testing.T) {
 		t.Errorf("%d names, the last of %d bytes", len(got), len(got[1]))
 	}
 }
+
+// Of a command that had ended when it was found, it is known what was refused to it.
+func TestRefusedBeforeAttach(t *testing.T) {
+	f := newFake(t, func(f *fake, m *wire.Message, fds []int) {
+		closeFDs(fds)
+		if m.Type == wire.Attach {
+			f.send(&wire.Message{Type: wire.Started, Req: m.Req, ID: m.ID, Tag: []byte("{}"), Flags: wire.FlagAdopted | wire.FlagEnded, Refused: []string{"/bin/x"}})
+		}
+	}, &wire.Message{Type: wire.Item, ID: "x", Tag: []byte("{}")})
+	e := fakeExecutor(t, f.connect)
+	if err := e.records.start("x", 1, ""); err != nil {
+		t.Fatal(err)
+	}
+	p, err := e.Attach(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := p.Wait(t.Context()); err != nil || !slices.Equal(exit.Refused, []string{"/bin/x"}) {
+		t.Errorf("%+v, %v", exit, err)
+	}
+}

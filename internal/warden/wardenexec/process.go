@@ -435,7 +435,7 @@ func (p *process) replayExit(a answer) {
 	case seen != nil:
 	case a.m.Flags&wire.FlagEnded != 0:
 		p.event(&wire.Message{Type: wire.Exited, ID: p.id, ExitCode: a.m.ExitCode, Signal: a.m.Signal, Reason: a.m.Reason, Text: a.m.Text,
-			StartedAt: a.m.StartedAt, EndedAt: a.m.EndedAt, Args: a.m.Args})
+			StartedAt: a.m.StartedAt, EndedAt: a.m.EndedAt, Args: a.m.Args, Refused: a.m.Refused})
 	}
 }
 
