@@ -108,3 +108,42 @@ func TestStartedAgain(t *testing.T) {
 		})
 	}
 }
+
+// That a warden is gone says nothing of what the next one, which may run already, has
+// started.
+func TestLoseSparesTheNextWarden(t *testing.T) {
+	var fakes []*fake
+	for range 2 {
+		fakes = append(fakes, newFake(t, func(f *fake, m *wire.Message, fds []int) {
+			closeFDs(fds)
+			if m.Type == wire.Start {
+				f.started(m)
+			}
+		}))
+	}
+	next := 0
+	e := fakeExecutor(t, func(start bool) (wire.Conn, error) {
+		if !start {
+			return nil, ErrGone
+		}
+		next++
+		return fakes[next-1].gw, nil
+	})
+	start := func(id string) corral.Process {
+		p, err := e.Start(t.Context(), corral.Command{ID: id, Args: []string{"x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	first := start("first")
+	fakes[0].conn.Close()
+	if _, err := first.Wait(t.Context()); !errors.Is(err, corral.ErrLost) {
+		t.Errorf("of the warden that is gone: %v", err)
+	}
+	start("second")
+	e.lose(ErrGone) // late
+	if e.Running() != 1 {
+		t.Error("the process of the next warden was given up")
+	}
+}
