@@ -2,6 +2,7 @@ package warden
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -63,5 +64,41 @@ func TestServeDirWithoutDescriptors(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// A gateway that accepts nothing, and that has been dialled as often as it lets itself,
+// does not hold up who dials it again.
+func TestDialStoppedGateway(t *testing.T) {
+	dir := t.TempDir()
+	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(socket)
+	if err := unix.Bind(socket, &unix.SockaddrUnix{Name: filepath.Join(dir, SocketName("x"))}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Listen(socket, 0); err != nil {
+		t.Fatal(err)
+	}
+	dialled := make(chan error, 1)
+	go func() {
+		for {
+			conn, err := Dial(dir, SocketName("x"))
+			if err != nil {
+				dialled <- err
+				return
+			}
+			defer conn.Close()
+		}
+	}()
+	select {
+	case err := <-dialled:
+		if !errors.Is(err, unix.EAGAIN) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it still waits")
 	}
 }
