@@ -221,6 +221,11 @@ func orphaned(dir string, lock bool, own ...*ledger) (files []*os.File) {
 		if err != nil {
 			continue // its supervisor has ended, or another took it over
 		}
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(name), ledgerPrefix), "-")
+		if info, err := f.Stat(); err != nil || info.Size() == 0 && !isDying(pid) { // perhaps it is about to be locked
+			f.Close()
+			continue
+		}
 		take := looksFree
 		if lock {
 			take = lockFile
@@ -228,7 +233,6 @@ func orphaned(dir string, lock bool, own ...*ledger) (files []*os.File) {
 		// Of one that is being killed the lock may be the last to go. A child that was
 		// about to execute a program has it, too.
 		for end := time.Now().Add(dying); ; time.Sleep(time.Millisecond) {
-			pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(name), ledgerPrefix), "-")
 			if err = take(f); err == nil || !isDying(pid) || time.Now().After(end) {
 				break
 			}
