@@ -249,12 +249,22 @@ func TestHelperInProcess(t *testing.T) {
 // A program that supervises its command itself is killed. The next one, or a
 // gateway, enforces what is left of the command's time.
 func TestInProcessKilled(t *testing.T) {
+	warden := wardenbintest.Build(t)
 	for name, cfg := range map[string]hostexec.Config{
-		"taken over in process":  {InProcess: true},
-		"taken over by a warden": {WardenPath: wardenbintest.Build(t)},
+		"taken over in process":       {InProcess: true},
+		"taken over by a warden":      {WardenPath: warden},
+		"taken over by one that runs": {WardenPath: warden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := testdir.New(t)
+			cfg.StateDir = filepath.Join(testdir.New(t), "state")
+			if strings.HasSuffix(name, "that runs") {
+				before := openHost(t, cfg, new(logtest.Log))
+				startSleeper(t, before, "before", 0)
+				if err := before.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
 			cmd := exec.Command("/proc/self/exe", "-test.run=^TestHelperInProcess$")
 			cmd.Env = append(os.Environ(), asKilled+"="+dir)
 			if err := cmd.Start(); err != nil {
@@ -274,7 +284,7 @@ func TestInProcessKilled(t *testing.T) {
 				t.Error("nothing was noted")
 			}
 			var log logtest.Log
-			cfg.StateDir, cfg.TakeOver = filepath.Join(testdir.New(t), "state"), []string{state}
+			cfg.TakeOver = []string{state}
 			e := openHost(t, cfg, &log)
 			if res, err := runner.Run(t.Context(), e, corral.Command{Shell: "echo other"}, runner.Options{}); err != nil || !res.Exit.Success() {
 				t.Errorf("%v, %v", res.Exit, err)

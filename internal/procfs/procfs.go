@@ -18,13 +18,15 @@ type Stat struct {
 	Parent, Group, Session int
 	TTY                    int // the number of the terminal's device; 0: none
 	Flags                  uint64
+	Threads                uint64 // 0: it is not said
 	// Started is in 1/100 s since the machine started. With PID it tells a process
 	// from a later one with the same PID. math.MaxUint64: it is not said.
 	Started uint64
 }
 
-// Ended reports whether the process has ended and was perhaps not reaped.
-func (s Stat) Ended() bool { return s.State == 'Z' || s.State == 'X' }
+// Ended reports whether the process has ended and was perhaps not reaped. The state is
+// that of its first thread, which can end before others do.
+func (s Stat) Ended() bool { return s.State == 'Z' && s.Threads <= 1 || s.State == 'X' }
 
 // Exiting reports whether the process is at its end.
 func (s Stat) Exiting() bool {
@@ -70,7 +72,7 @@ func Parse(b []byte) (Stat, error) {
 	for _, x := range []struct {
 		field int
 		to    *uint64
-	}{{6, &s.Flags}, {19, &s.Started}} {
+	}{{6, &s.Flags}, {17, &s.Threads}, {19, &s.Started}} {
 		if x.field >= len(f) {
 			break
 		}

@@ -14,7 +14,7 @@ import (
 
 func TestParse(t *testing.T) {
 	const rest = "S 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22\n"
-	usual := Stat{PID: 12, State: 'S', Parent: 2, Group: 3, Session: 4, TTY: 5, Flags: 7, Started: 20}
+	usual := Stat{PID: 12, State: 'S', Parent: 2, Group: 3, Session: 4, TTY: 5, Flags: 7, Threads: 18, Started: 20}
 	for _, tc := range []struct {
 		text string
 		want Stat // zero: an error
@@ -57,6 +57,9 @@ func TestStates(t *testing.T) {
 		if got := (Stat{State: state}).Ended(); got != want {
 			t.Errorf("%c: %v", state, got)
 		}
+	}
+	if (Stat{State: 'Z', Threads: 2}).Ended() {
+		t.Error("a process of which only the first thread has ended runs")
 	}
 	if (Stat{Flags: 0x400040}).Exiting() || !(Stat{Flags: 0x400044}).Exiting() {
 		t.Error("the flag of processes at their end is another")

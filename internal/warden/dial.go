@@ -73,9 +73,19 @@ func (s *Supervisor) ServeDir(ctx context.Context, dir string, blind bool) error
 	if blind {
 		d.wg.Go(func() { d.lookAgain(ctx, changes) })
 	}
+	said := ""
 	for {
-		if err := d.scan(); err != nil {
+		s.takeOverAll() // a gateway may have gathered something
+		err := d.scan()
+		switch {
+		case errors.Is(err, os.ErrNotExist), errors.Is(err, ErrNoSockets):
 			return err
+		case err != nil: // such as too many open files: what runs goes on
+			if said != err.Error() {
+				said = err.Error()
+				s.logf("%v", err)
+			}
+			time.AfterFunc(lookSeldom, func() { tell(changes) })
 		}
 		select {
 		case <-changes:
@@ -146,7 +156,8 @@ type dialer struct {
 	ever   bool // there was one
 }
 
-func (d *dialer) scan() error {
+// scan dials what is not served yet. The error may be one of a single gateway.
+func (d *dialer) scan() (failed error) {
 	f, err := os.Open(d.dir)
 	if err != nil {
 		return fmt.Errorf("cannot look for gateways: %w", err)
@@ -179,7 +190,7 @@ func (d *dialer) scan() error {
 			// A gateway that died leaves its socket behind; the next one
 			// removes it.
 			if !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOENT) {
-				d.s.logf("cannot reach the gateway at %s: %v", name, err)
+				failed = fmt.Errorf("cannot reach the gateway at %s: %w", name, err)
 			}
 			continue
 		}
@@ -206,7 +217,7 @@ func (d *dialer) scan() error {
 			tell(d.lost)
 		}()
 	}
-	return nil
+	return failed
 }
 
 func (d *dialer) closeAll() {
@@ -217,6 +228,10 @@ func (d *dialer) closeAll() {
 	}
 }
 
+// dialLimit is how long a gateway that accepts nothing, as one that is stopped, may hold up
+// who dials it.
+const dialLimit = time.Second
+
 // Dial connects to the socket called name in dir, however long dir's path is.
 func Dial(dir, name string) (wire.Conn, error) {
 	dirfd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -226,6 +241,11 @@ func Dial(dir, name string) (wire.Conn, error) {
 	defer unix.Close(dirfd)
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
+		return nil, err
+	}
+	limit := unix.NsecToTimeval(int64(dialLimit))
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit); err != nil {
+		unix.Close(fd)
 		return nil, err
 	}
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/%s", dirfd, name)}); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
@@ -64,7 +65,7 @@ func openLedger(dir string, since uint64, logf func(string, ...any)) (*ledger, e
 	if err != nil {
 		return nil, fmt.Errorf("cannot note which commands run: %w", err)
 	}
-	if err := lockLedger(f); err != nil {
+	if err := lockFile(f); err != nil {
 		f.Close()
 		return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", name, err), os.Remove(name))
 	}
@@ -72,7 +73,7 @@ func openLedger(dir string, since uint64, logf func(string, ...any)) (*ledger, e
 	return l, nil
 }
 
-func lockLedger(f *os.File) error {
+func lockFile(f *os.File) error {
 	lock := unix.Flock_t{Type: unix.F_WRLCK}
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock)
 }
@@ -200,22 +201,39 @@ func decodeSlot(b []byte) (*wire.Message, error) {
 	return e, nil
 }
 
-// orphaned opens the ledgers in a directory whose supervisors are gone.
-func orphaned(dir string, lock bool) (files []*os.File) {
+// is reports whether it is the ledger of that name.
+func (l *ledger) is(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.f != nil && l.f.Name() == name
+}
+
+// orphaned opens the ledgers in a directory whose supervisors are gone, but for those of
+// this one.
+func orphaned(dir string, lock bool, own ...*ledger) (files []*os.File) {
 	names, _ := filepath.Glob(filepath.Join(dir, ledgerPrefix+"*"))
 	slices.Sort(names)
 	for _, name := range names {
+		if slices.ContainsFunc(own, func(l *ledger) bool { return l.is(name) }) {
+			continue
+		}
 		f, err := os.OpenFile(name, os.O_RDWR, 0)
 		if err != nil {
 			continue // its supervisor has ended, or another took it over
 		}
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(name), ledgerPrefix), "-")
+		if info, err := f.Stat(); err != nil || info.Size() == 0 && !isDying(pid) { // perhaps it is about to be locked
+			f.Close()
+			continue
+		}
 		take := looksFree
 		if lock {
-			take = lockLedger
+			take = lockFile
 		}
-		// Of one that is being killed the lock may be the last to go.
+		// Of one that is being killed the lock may be the last to go. A child that was
+		// about to execute a program has it, too.
 		for end := time.Now().Add(dying); ; time.Sleep(time.Millisecond) {
-			if err = take(f); err == nil || !isDying(name) || time.Now().After(end) {
+			if err = take(f); err == nil || !isDying(pid) || time.Now().After(end) {
 				break
 			}
 		}
@@ -231,9 +249,8 @@ func orphaned(dir string, lock bool) (files []*os.File) {
 // dying is how long the end of a process may take.
 const dying = 2 * time.Second
 
-// isDying reports whether the supervisor of a ledger, by its name, is at its end.
-func isDying(name string) bool {
-	pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(name), ledgerPrefix), "-")
+// isDying reports whether a process is at its end, or has ended.
+func isDying(pid string) bool {
 	t, ok := lookAt(pid)
 	return !ok || t.Ended() || t.Exiting()
 }
@@ -265,14 +282,14 @@ func LeftBehind(dir string) (n int) {
 }
 
 // Gather moves the ledgers of supervisors that were killed into another directory,
-// where the next one finds them.
+// where the one that serves it finds them, or the next.
 func Gather(from, to string) error {
 	var failed error
 	for _, f := range orphaned(from, true) {
 		b, err := io.ReadAll(io.LimitReader(f, maxSlots*slotSize))
-		name := filepath.Join(to, filepath.Base(f.Name()))
+		name := filepath.Base(f.Name())
 		if err == nil {
-			err = os.WriteFile(name, b, 0o600)
+			err = atomicfile.Write(filepath.Join(to, name), b, atomicfile.Options{})
 		}
 		if err == nil {
 			err = os.Remove(f.Name())

@@ -2,7 +2,9 @@ package warden
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -101,4 +103,29 @@ func FuzzLedger(f *testing.F) {
 			t.Errorf("%+v", e)
 		}
 	})
+}
+
+// A ledger that was just made, and is not locked yet, is not taken from its supervisor.
+func TestNewLedgerIsNotOrphaned(t *testing.T) {
+	dir := t.TempDir()
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for pid, want := range map[int]int{os.Getpid(): 0, ended.Process.Pid: 1} {
+		name := filepath.Join(dir, fmt.Sprintf("%s%d-1", ledgerPrefix, pid))
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files := orphaned(dir, true)
+		for _, f := range files {
+			f.Close()
+		}
+		if len(files) != want {
+			t.Errorf("of process %d: %d are taken, want %d", pid, len(files), want)
+		}
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

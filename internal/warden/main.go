@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -310,8 +311,12 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("cannot lock: %w", err)
 	}
 	// Of the open file description: a look with F_OFD_GETLK does not disturb it.
-	lock := unix.Flock_t{Type: unix.F_WRLCK}
-	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock); err != nil {
+	// A child of a warden that was killed may have the lock a moment longer.
+	err = lockFile(f)
+	for end := time.Now().Add(dying); errors.Is(err, unix.EAGAIN) && isDying(holder(f)) && time.Now().Before(end); err = lockFile(f) {
+		time.Sleep(time.Millisecond)
+	}
+	if err != nil {
 		f.Close()
 		if errors.Is(err, unix.EAGAIN) {
 			return nil, errLocked
@@ -325,6 +330,13 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("cannot write %s: %w", f.Name(), err)
 	}
 	return f, nil
+}
+
+// holder is the process ID in the lock file.
+func holder(f *os.File) string {
+	b := make([]byte, 32)
+	n, _ := f.ReadAt(b, 0) // io.EOF: it is short
+	return strings.TrimSpace(string(b[:n]))
 }
 
 // maxIdleFile bounds the file IdleName, in bytes.

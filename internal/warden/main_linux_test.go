@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(Main([]string{"-stdio"}, os.Stderr))
 	}
+	if os.Getenv(asHeadless) != "" {
+		loseFirstThread()
+	}
 	if os.Getenv(asMeddler) != "" {
 		os.Exit(meddle())
 	}

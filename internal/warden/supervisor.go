@@ -41,7 +41,7 @@ type Options struct {
 	// the next one can take it over if this one is killed. Empty: nothing is noted.
 	Ledger string
 	// TakeOver are directories of ledgers. What supervisors that were killed
-	// have noted there is taken over.
+	// have noted there is taken over, by ServeDir also when it comes later.
 	TakeOver []string
 	Log      func(format string, args ...any) // what an operator should know; nil drops it
 }
@@ -130,16 +130,16 @@ func New(opts Options) (*Supervisor, error) {
 		}
 		go s.reapAll()
 	}
-	for _, dir := range opts.TakeOver {
-		s.takeOver(dir)
-	}
+	s.takeOverAll()
 	return s, nil
 }
 
 // Close kills every command but those that were taken over, lets go of every connection and waits for the
 // supervisor's goroutines.
 func (s *Supervisor) Close() {
+	s.starting.Lock() // or a command that is being started would be missed
 	s.mu.Lock()
+	s.starting.Unlock()
 	s.closing = true
 	if s.end != nil {
 		s.end.Stop()

@@ -46,9 +46,15 @@ func (s *Supervisor) entryOf(p *proc) *wire.Message {
 // watchEvery is how often a process that is no child is looked at.
 const watchEvery = 100 * time.Millisecond
 
+func (s *Supervisor) takeOverAll() {
+	for _, dir := range s.opts.TakeOver {
+		s.takeOver(dir)
+	}
+}
+
 // takeOver adopts what supervisors that are gone have noted in a directory.
 func (s *Supervisor) takeOver(dir string) {
-	for _, f := range orphaned(dir, true) {
+	for _, f := range orphaned(dir, true, append(s.inherited, s.ledger)...) {
 		l := &ledger{logf: s.logf, boot: s.ledger.boot, f: f}
 		list, damaged, err := entries(f)
 		if err != nil || damaged > 0 {

@@ -11,6 +11,7 @@ var (
 )
 
 const (
+	Prefix       = prefix
 	WardenLock   = wardenLock
 	Label        = label
 	CgroupPrefix = cgroupPrefix

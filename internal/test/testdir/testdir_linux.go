@@ -6,13 +6,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/procfs"
 )
 
-// prefix of the directory that a process has in TMPDIR.
+// prefix of the directory that a process has in TMPDIR. The process's ID follows.
 const prefix = "corral-test-"
 
 // own is this process's directory, which is there while a test uses it.
@@ -87,7 +91,7 @@ func closeUnused() error {
 // process from one that is about to lock.
 func makeLocked(tmp string) (*os.File, string, error) {
 	for {
-		dir, err := os.MkdirTemp(tmp, prefix)
+		dir, err := os.MkdirTemp(tmp, fmt.Sprintf("%s%d-", prefix, os.Getpid()))
 		if err != nil {
 			return nil, "", err
 		}
@@ -106,7 +110,7 @@ func makeLocked(tmp string) (*os.File, string, error) {
 
 var errLives = errors.New("its process lives")
 
-// lockDir locks a directory of this user; errLives if another has.
+// lockDir locks a directory of this user; errLives if another process has.
 func lockDir(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -126,7 +130,7 @@ func lockOpen(f *os.File) error {
 		return err
 	}
 	if int(opened.Uid) != os.Geteuid() {
-		return errLives // at any rate not ours
+		return fs.ErrPermission
 	}
 	// Of the open file description, as every lock that has to end with its
 	// process and with nothing else.
@@ -151,7 +155,10 @@ func sweep(tmp string) error {
 	var errs []error
 	for _, dir := range dirs {
 		lock, err := lockDir(dir)
-		if errors.Is(err, errLives) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		for end := time.Now().Add(forkLimit); errors.Is(err, errLives) && isDead(dir) && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+			lock, err = lockDir(dir)
+		}
+		if errors.Is(err, errLives) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 			continue
 		}
 		if err != nil {
@@ -162,4 +169,15 @@ func sweep(tmp string) error {
 		lock.Close()
 	}
 	return errors.Join(errs...)
+}
+
+// forkLimit is how long a lock may outlive its process: a child that was about to execute
+// a program when the process was killed has the lock until it does.
+const forkLimit = 2 * time.Second
+
+// isDead reports whether a directory's process has ended, by the directory's name.
+func isDead(dir string) bool {
+	pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), "-")
+	s, err := procfs.Read("/proc/" + pid)
+	return err != nil || s.Ended() || s.Exiting()
 }

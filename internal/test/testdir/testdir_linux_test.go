@@ -294,6 +294,42 @@ func TestSweepsSpareTheLiving(t *testing.T) {
 	}
 }
 
+// A child that was about to execute a program when its process was killed has the lock
+// of the directory, for a moment.
+func TestSweepWaitsForAChild(t *testing.T) {
+	tmp := testdir.New(t)
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(tmp, testdir.Prefix+strconv.Itoa(ended.Process.Pid)+"-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command("sleep", "0.2")
+	child.ExtraFiles = []*os.File{lock}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lock.Close()
+	if err := testdir.Sweep(tmp); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory of a dead process is left: %v", err)
+	}
+	if err := child.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMentions(t *testing.T) {
 	for env, want := range map[string]bool{
 		"": false, "A=/tmp/d": true, "A=/tmp/d\x00B=1": true, "A=/tmp/d/x": true, "PATH=/bin:/tmp/d:/x": true,

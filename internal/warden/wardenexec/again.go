@@ -113,11 +113,7 @@ func (e *Executor) reconnect() {
 		case err == nil || e.life.Err() != nil:
 			return
 		case errors.Is(err, ErrGone):
-			for _, p := range e.all() {
-				if p.settledYet() { // else it may be the first of the next warden
-					p.lost(err)
-				}
-			}
+			e.lose(err)
 			return
 		}
 		e.log.Warn("cannot reach the warden; trying again", "error", err, "delay", delay)
@@ -125,6 +121,21 @@ func (e *Executor) reconnect() {
 		case <-time.After(delay):
 		case <-e.life.Done():
 			return
+		}
+	}
+}
+
+// lose gives up the processes of wardens that are gone. There may be the next already, with
+// processes of its own.
+func (e *Executor) lose(cause error) {
+	for _, p := range e.all() {
+		if !p.settledYet() || p.client == nil {
+			continue
+		}
+		select {
+		case <-p.client.done:
+			p.lost(cause)
+		default:
 		}
 	}
 }

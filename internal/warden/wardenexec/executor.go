@@ -375,15 +375,17 @@ func (e *Executor) reserve(ctx context.Context, cmd corral.Command, given bool) 
 		}
 		p := e.procs[cmd.ID]
 		if p == nil {
+			var asked bool
 			if given {
 				e.mu.Unlock()
 				if err := e.acks.flushIf(ctx, cmd.ID, e.current()); err != nil { // the warden may still have it
 					return nil, false, corral.Errorf(corral.ErrUnavailable, "", "the command was not started: %w", err)
 				}
-				_, rec, err := e.records.find(cmd.ID)
+				started, rec, err := e.records.find(cmd.ID)
 				if err != nil {
 					return nil, false, err
 				}
+				asked = started
 				if rec != nil {
 					p, err := e.fromRecord(cmd.ID, rec)
 					return p, false, err
@@ -395,6 +397,7 @@ func (e *Executor) reserve(ctx context.Context, cmd corral.Command, given bool) 
 				}
 			}
 			p = newProcess(e, cmd.ID)
+			p.asked = asked
 			e.procs[cmd.ID] = p
 			e.mu.Unlock()
 			return p, true, nil

@@ -3,6 +3,8 @@ package wardenexec
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wire"
@@ -51,4 +53,34 @@ func (p *process) readTag(m *wire.Message, t *tag) error {
 		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %w", p.id, err)
 	}
 	return nil
+}
+
+// maxPID is beyond what Linux gives to a process.
+const maxPID = 1<<31 - 1
+
+// maxRefused bounds what is kept of the name of a program, in bytes.
+const maxRefused = 4096
+
+// exitOf is what a warden says of an end. It may say anything: what cannot be is
+// left out.
+func exitOf(m *wire.Message) corral.Exit {
+	exit := corral.Exit{Code: int(m.ExitCode & 0xff), Reason: corral.ReasonExited, StartedAt: unixNano(m.StartedAt), EndedAt: unixNano(m.EndedAt)}
+	if s := corral.Signal(m.Signal); s.Valid() {
+		exit.Code, exit.Signal = -1, s
+	}
+	switch m.Reason {
+	case wire.ReasonTimeout:
+		exit.Reason = corral.ReasonTimeout
+	case wire.ReasonOOM:
+		exit.Reason = corral.ReasonOOM
+	}
+	for _, text := range m.Args[:min(len(m.Args), wire.MaxOrphans)] {
+		if pid, err := strconv.Atoi(text); err == nil && pid > 0 && pid <= maxPID {
+			exit.Orphans = append(exit.Orphans, pid)
+		}
+	}
+	for _, path := range m.Refused[:min(len(m.Refused), wire.MaxRefused)] {
+		exit.Refused = append(exit.Refused, strings.ToValidUTF8(strings.Clone(path[:min(len(path), maxRefused)]), "\ufffd"))
+	}
+	return exit
 }

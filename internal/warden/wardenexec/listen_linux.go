@@ -89,10 +89,7 @@ func (l *Listener) Accept(ctx context.Context, check func(*unix.Ucred) error) (*
 			fd, _, aerr = unix.Accept4(int(lfd), unix.SOCK_CLOEXEC)
 			return aerr != unix.EAGAIN && aerr != unix.EINTR
 		})
-		if ctx.Err() != nil {
-			if fd >= 0 && aerr == nil {
-				unix.Close(fd)
-			}
+		if fd < 0 && ctx.Err() != nil {
 			return nil, errors.Join(ctx.Err(), refused)
 		}
 		if err = errors.Join(err, aerr); err != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +23,7 @@ type process struct {
 	e  *Executor
 	id string
 
+	asked    bool          // an earlier life asked a warden to start it, and recorded no end
 	ready    chan struct{} // closed when it is known whether it was started
 	startErr error
 
@@ -36,9 +36,9 @@ type process struct {
 	recorded chan struct{} // closed when that has been written down, or could not be
 
 	mu       sync.Mutex
-	carrier  carrier       // nil for a process that had ended when it was found
-	exitSeen *wire.Message // the warden has said how it ended
-	told     carrier       // that was told so
+	carrier  carrier      // nil for a process that had ended when it was found
+	exitSeen *corral.Exit // the warden has said how it ended
+	told     carrier      // that was told so
 	exit     corral.Exit
 	err      error // why it is not known how it ended
 	removed  bool
@@ -138,6 +138,10 @@ func (p *process) start(ctx context.Context, cmd corral.Command) error {
 		if known {
 			err = p.adopt(ctx, c)
 			known = !errors.Is(err, corral.ErrNotFound) // it has ended and been forgotten since Hello
+		}
+		if !known && p.asked && !p.e.neverStarted(p.id, c) {
+			p.startedLate(answer{})
+			return corral.Errorf(corral.ErrLost, "attach to it by its id", "process %s may have been started before, by a warden that has ended", p.id)
 		}
 		if !known {
 			if a, tag, err = p.startOn(ctx, c, cmd, plan); err == nil {
@@ -399,7 +403,10 @@ func (p *process) event(m *wire.Message) {
 	carrier := p.carrier
 	first := m.Type == wire.Exited && p.exitSeen == nil
 	if first {
-		p.exitSeen = m
+		exit := exitOf(m) // no more of it than there can be
+		p.exitSeen = &exit
+		p.unknown = m.Reason == wire.ReasonUnknown
+		p.how = printable(m.Text[:min(len(m.Text), maxHow)])
 		p.told = carrier
 	}
 	p.mu.Unlock()
@@ -428,7 +435,7 @@ func (p *process) replayExit(a answer) {
 	case seen != nil:
 	case a.m.Flags&wire.FlagEnded != 0:
 		p.event(&wire.Message{Type: wire.Exited, ID: p.id, ExitCode: a.m.ExitCode, Signal: a.m.Signal, Reason: a.m.Reason, Text: a.m.Text,
-			StartedAt: a.m.StartedAt, EndedAt: a.m.EndedAt, Args: a.m.Args})
+			StartedAt: a.m.StartedAt, EndedAt: a.m.EndedAt, Args: a.m.Args, Refused: a.m.Refused})
 	}
 }
 
@@ -467,10 +474,8 @@ func (p *process) record() {
 		return
 	}
 	p.mu.Lock()
-	exit, err := exitOf(p.exitSeen), error(nil)
-	if p.exitSeen.Reason == wire.ReasonUnknown {
-		p.unknown = true
-		p.how = printable(p.exitSeen.Text[:min(len(p.exitSeen.Text), maxHow)])
+	exit, err := *p.exitSeen, error(nil)
+	if p.unknown {
 		exit, err = corral.Exit{}, errLost(p.id, p.how)
 	}
 	p.mu.Unlock()
@@ -500,33 +505,6 @@ func (p *process) note(exit corral.Exit) bool {
 
 // maxHow bounds what is kept of why it is not known how a process ended, in bytes.
 const maxHow = 200
-
-// maxPID is beyond what Linux gives to a process.
-const maxPID = 1<<31 - 1
-
-// exitOf is what a warden says of an end. It may say anything: what cannot be is
-// left out.
-func exitOf(m *wire.Message) corral.Exit {
-	exit := corral.Exit{Code: int(m.ExitCode & 0xff), Reason: corral.ReasonExited, StartedAt: unixNano(m.StartedAt), EndedAt: unixNano(m.EndedAt)}
-	if s := corral.Signal(m.Signal); s.Valid() {
-		exit.Code, exit.Signal = -1, s
-	}
-	switch m.Reason {
-	case wire.ReasonTimeout:
-		exit.Reason = corral.ReasonTimeout
-	case wire.ReasonOOM:
-		exit.Reason = corral.ReasonOOM
-	}
-	for _, text := range m.Args[:min(len(m.Args), wire.MaxOrphans)] {
-		if pid, err := strconv.Atoi(text); err == nil && pid > 0 && pid <= maxPID {
-			exit.Orphans = append(exit.Orphans, pid)
-		}
-	}
-	for _, path := range m.Refused[:min(len(m.Refused), wire.MaxRefused)] {
-		exit.Refused = append(exit.Refused, strings.ToValidUTF8(path, "\ufffd"))
-	}
-	return exit
-}
 
 func unixNano(n uint64) time.Time { return time.Unix(0, int64(n)).UTC() }
 

@@ -52,3 +52,20 @@ func TestNotPassed(t *testing.T) {
 		}
 	}
 }
+
+// Descriptors that come with a later packet of a message are refused, also where the
+// kernel passes none: there is no message then that could be returned.
+func TestNotPassedWithLaterPacket(t *testing.T) {
+	a, b, r, _ := pairAndPipe(t)
+	rights := unix.UnixRights(int(r.Fd()))
+	for _, packet := range []struct{ b, oob []byte }{{[]byte{1, 8, 1}, nil}, {[]byte{0}, rights}} {
+		if err := unix.Sendmsg(int(a.f.Fd()), packet.b, packet.oob, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	withoutFiles(t, func() {
+		if m, fds, err := b.Recv(); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%+v with %d descriptors, %v", m, len(fds), err)
+		}
+	})
+}

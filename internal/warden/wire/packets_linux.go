@@ -290,10 +290,11 @@ func (p *Packets) recvRest(body []byte) ([]byte, error) {
 	whole := append([]byte(nil), body...)
 	for {
 		flag, body, fds, err := p.recvPacket()
-		if err != nil {
+		notPassed := errors.Is(err, ErrNotPassed)
+		if err != nil && !notPassed {
 			return nil, err
 		}
-		if len(fds) > 0 || len(whole)+len(body) > MaxMessage {
+		if notPassed || len(fds) > 0 || len(whole)+len(body) > MaxMessage {
 			closeAll(fds)
 			return nil, fmt.Errorf("%w: packet after packet", ErrMalformed)
 		}
