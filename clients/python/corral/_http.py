@@ -216,7 +216,7 @@ class Transport:
             hold(answer)
             await answer.send(head, call.body)
             await answer.begin()
-            if answer.status < 400 or call.rest:
+            if answer.status < 300 or call.rest:
                 return answer
             body = await answer.read()
         except OSError as e:

@@ -158,7 +158,7 @@ _BY_STATUS: Dict[int, Type[CorralError]] = {
 
 
 def from_answer(status: int, body: bytes, retry_after: int = 0) -> CorralError:
-    """The error in an answer with a status of 400 or more."""
+    """The error in an answer with a status of 300 or more: gateways send nobody elsewhere."""
     kind = _BY_STATUS.get(status, InvalidError if status < 500 else InternalError)
     try:
         answer: Dict[str, Any] = json.loads(body)
