@@ -60,6 +60,14 @@ def _text(value: Union[str, int, bool, None]) -> str:
     return "true" if value is True else str(value)
 
 
+def parse_json(text: bytes) -> Any:
+    """The JSON of an answer; None of an empty one."""
+    try:
+        return json.loads(text) if text else None
+    except (ValueError, RecursionError) as e:
+        raise InvalidError(f"the answer is not JSON: {text[:100]!r}", hint="check that the address is that of a gateway of corral") from e
+
+
 class Answer:
     """An answer that is being read. A cut is an OSError."""
 
@@ -268,7 +276,7 @@ class Transport:
         """Sends a call with JSON, and returns the answer's."""
         data = None if body is None else json.dumps(body).encode()
         text, _ = await self.bytes(Call(method, path, query or {}, data, **more))
-        return json.loads(text) if text else None
+        return parse_json(text)
 
     def unreachable(self, e: NoAnswer) -> CorralError:
         if isinstance(e.cause, CorralError):

@@ -19,3 +19,10 @@ class TestNoGateway(unittest.TestCase):
             with self.assertRaisesRegex(corral.InvalidError, "302"):
                 call()
             self.assertEqual(len(fake.requests), before + 1)
+
+    def test_no_json(self) -> None:
+        for body in (b"<html>", b"[" * 100_000):
+            with self.assertRaisesRegex(corral.InvalidError, "not JSON"):
+                Fake(self, lambda *_: answer(200, body)).client().sessions()
+            with self.assertRaisesRegex(corral.InvalidError, "not JSON"):
+                Fake(self, lambda *_: answer(200, body)).client().sandbox("main").files.stat("x")
