@@ -96,9 +96,13 @@ class Answer:
     async def begin(self) -> None:
         """Reads the status and the headers."""
         while True:
+            while len(self._raw) < 7 and await self._receive():
+                pass
+            if not b"HTTP/1.".startswith(bytes(self._raw[:7])):
+                raise _no_http(self._raw)
             first = (await self._until(b"\r\n")).split(None, 2)
-            if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not re.fullmatch(rb"[1-9]\d\d", first[1]):
-                raise ConnectionError(f"that is no answer of HTTP: {first!r:.100}")
+            if len(first) < 2 or not re.fullmatch(rb"[1-9]\d\d", first[1]):
+                raise _no_http(b" ".join(first))
             self.status = int(first[1])
             head = b""
             while not head.endswith(b"\r\n\r\n") and head != b"\r\n":
@@ -200,6 +204,11 @@ class Answer:
                 raise ConnectionError(f"a line of HTTP of more than {_MAX_HEAD} bytes")
             if not await self._receive():
                 raise ConnectionError("the answer was cut")
+
+
+def _no_http(text: Union[bytes, bytearray]) -> UnavailableError:
+    """It does not go away by waiting."""
+    return UnavailableError(f"that is no answer of HTTP: {bytes(text[:100])!r}", hint="check that the address is that of a gateway of corral")
 
 
 class Transport:
@@ -407,7 +416,7 @@ class Feed(Generic[E]):
                     raise self._transport.unreachable(e) from e
                 error = e.cause
             except UnavailableError as e:
-                if not self._bears(e):
+                if not e.status or not self._bears(e):  # without one it speaks no HTTP
                     raise
                 error = e
             self._drop()

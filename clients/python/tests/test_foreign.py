@@ -26,3 +26,12 @@ class TestNoGateway(unittest.TestCase):
                 Fake(self, lambda *_: answer(200, body)).client().sessions()
             with self.assertRaisesRegex(corral.InvalidError, "not JSON"):
                 Fake(self, lambda *_: answer(200, body)).client().sandbox("main").files.stat("x")
+
+    def test_no_http(self) -> None:
+        for reply in (b"SSH-2.0-OpenSSH_9.2\r\n", b"\x15\x03\x01\x00\x02\x02\x16", b"-ERR unknown command\r\n", b"HTTP/1.1 hello\r\n\r\n"):
+            fake = Fake(self, lambda *_: reply)
+            for call in (fake.client().sessions, lambda: fake.client().run("x"), lambda: list(fake.client().events())):
+                before = len(fake.requests)
+                with self.assertRaisesRegex(corral.UnavailableError, "no answer of HTTP"):
+                    call()
+                self.assertEqual(len(fake.requests), before + 1)
