@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unittest
 
 import corral
@@ -35,3 +36,12 @@ class TestNoGateway(unittest.TestCase):
                 with self.assertRaisesRegex(corral.UnavailableError, "no answer of HTTP"):
                     call()
                 self.assertEqual(len(fake.requests), before + 1)
+
+
+class TestStarts(unittest.TestCase):
+    def test_an_empty_id_is_none(self) -> None:
+        fake = Fake(self, lambda *_: b"" if len(fake.requests) < 2 else answer(201, json.dumps(STATUS).encode()))
+        fake.client().start("x", id="")
+        ids = {json.loads(body)["id"] for _, _, body in fake.requests}
+        self.assertEqual(len(ids), 1)
+        self.assertNotIn("", ids)
