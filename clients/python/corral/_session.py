@@ -136,7 +136,7 @@ class AsyncSession:
             except CorralError as e:
                 e.written += done
                 raise
-            except (OSError, ValueError, KeyError) as e:
+            except (OSError, ValueError, KeyError, TypeError) as e:
                 raise self._transport.lost(call, e) from e
 
     async def remove(self, *, force: bool = False) -> None:

@@ -45,3 +45,11 @@ class TestStarts(unittest.TestCase):
         ids = {json.loads(body)["id"] for _, _, body in fake.requests}
         self.assertEqual(len(ids), 1)
         self.assertNotIn("", ids)
+
+
+class TestInput(unittest.TestCase):
+    def test_written_is_no_number(self) -> None:
+        for status, body in ((200, b"[]"), (200, b'{"written":null}'), (409, b'{"written":null,"error":{"code":"ended","message":"x"}}')):
+            fake = Fake(self, lambda method, *_: answer(200, json.dumps(STATUS).encode()) if method == "GET" else answer(status, body))
+            with self.assertRaises(corral.LostError if status == 200 else corral.EndedError):
+                fake.client().session("s").write(b"x")
