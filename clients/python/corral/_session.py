@@ -119,6 +119,8 @@ class AsyncSession:
                 answer = await self._transport.open(call)
                 try:
                     taken = int(json.loads(await answer.read())["written"])
+                except OSError as e:
+                    raise NoAnswer(e, sent=True) from e
                 finally:
                     answer.close()
                 if taken != len(data) - done:
@@ -136,7 +138,7 @@ class AsyncSession:
             except CorralError as e:
                 e.written += done
                 raise
-            except (OSError, ValueError, KeyError, TypeError) as e:
+            except (ValueError, KeyError, TypeError) as e:
                 raise self._transport.lost(call, e) from e
 
     async def remove(self, *, force: bool = False) -> None:

@@ -48,6 +48,17 @@ class TestStarts(unittest.TestCase):
 
 
 class TestInput(unittest.TestCase):
+    def test_end_of_input_is_repeated(self) -> None:
+        def reply(method: str, target: str, body: bytes) -> bytes:
+            if method == "GET":
+                return answer(200, json.dumps(STATUS).encode())
+            whole = answer(200, b'{"written":0}')
+            return whole[:-3] if len(fake.requests) == 2 else whole
+
+        fake = Fake(self, reply)
+        fake.client().session("s").close_stdin()
+        self.assertEqual(len(fake.requests), 3)
+
     def test_written_is_no_number(self) -> None:
         for status, body in ((200, b"[]"), (200, b'{"written":null}'), (409, b'{"written":null,"error":{"code":"ended","message":"x"}}')):
             fake = Fake(self, lambda method, *_: answer(200, json.dumps(STATUS).encode()) if method == "GET" else answer(status, body))
