@@ -401,8 +401,8 @@ class Feed(Generic[E]):
                 line = await answer.line(self.most)
                 if line is not None:
                     item = self._understand(line)
+                    self._patience.succeeded()  # a ping is one, too: the command may be quiet for long
                     if item is not None:
-                        self._patience.succeeded()
                         if not self._anew:
                             return item
                     elif not self._anew:

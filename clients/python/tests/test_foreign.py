@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 import unittest
 
 import corral
 
 from .test_cut import STATUS, Fake, answer
+
+STARTED = json.dumps({"type": "started", "offset": 0, "next": 0, "session": STATUS}).encode() + b"\n"
+EXIT = json.dumps({"type": "exit", "offset": 0, "next": 0, "exitCode": 0, "session": STATUS}).encode() + b"\n"
+PING = b'{"type":"ping","offset":0,"next":0}\n'
 
 
 class TestNoGateway(unittest.TestCase):
@@ -64,3 +69,17 @@ class TestInput(unittest.TestCase):
             fake = Fake(self, lambda method, *_: answer(200, json.dumps(STATUS).encode()) if method == "GET" else answer(status, body))
             with self.assertRaises(corral.LostError if status == 200 else corral.EndedError):
                 fake.client().session("s").write(b"x")
+
+
+class TestStreams(unittest.TestCase):
+    def test_a_quiet_command_outlives_gateways(self) -> None:
+        def reply(method: str, target: str, body: bytes) -> bytes:
+            if method == "POST":
+                return answer(200, STARTED + PING, "X: y")
+            if len(fake.requests) < 5:
+                time.sleep(0.4)
+                return answer(200, PING)
+            return answer(200, EXIT)
+
+        fake = Fake(self, reply)
+        self.assertEqual(fake.client(retry=0.3).run("x").exit_code, 0)
