@@ -41,6 +41,8 @@ def parse(line: bytes) -> Event:
         )
         if not 0 <= event.offset <= event.next:
             raise ValueError("an event that ends before it begins")
+        if event.type in ("stdout", "stderr") and len(data) != event.next - event.offset:
+            raise ValueError(f"output of {len(data)} bytes")
         return event
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise InternalError(f"an event that is not understood: {line[:100]!r}: {e}") from e

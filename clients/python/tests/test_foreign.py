@@ -83,3 +83,8 @@ class TestStreams(unittest.TestCase):
 
         fake = Fake(self, reply)
         self.assertEqual(fake.client(retry=0.3).run("x").exit_code, 0)
+
+    def test_output_of_another_length(self) -> None:
+        line = b'{"type":"stdout","offset":0,"next":4,"text":"x"}\n'
+        with self.assertRaises(corral.InternalError):
+            Fake(self, lambda *_: answer(200, STARTED + line + EXIT.replace(b"0", b"4"))).client().run("x")
