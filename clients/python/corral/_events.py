@@ -124,7 +124,7 @@ class AsyncEvents(Feed[Dict[str, Any]]):
 
     def _forget(self) -> None:
         """What is known of an event before its end, which is an empty line."""
-        self._kind, self._data, self._id = b"", b"", self.after
+        self._kind, self._data, self._id = b"", bytearray(), self.after
 
     def _understand(self, line: bytes) -> Optional[Dict[str, Any]]:
         name, _, value = line.rstrip(b"\r").partition(b":")

@@ -88,3 +88,9 @@ class TestStreams(unittest.TestCase):
         line = b'{"type":"stdout","offset":0,"next":4,"text":"x"}\n'
         with self.assertRaises(corral.InternalError):
             Fake(self, lambda *_: answer(200, STARTED + line + EXIT.replace(b"0", b"4"))).client().run("x")
+
+    def test_an_event_of_many_lines(self) -> None:
+        fake = Fake(self, lambda *_: answer(200, b"data:\n" * 1_000_000 + b'data:{"seq":1}\n\n'))
+        began = time.monotonic()
+        self.assertEqual(len(list(fake.client().events(once=True))), 1)
+        self.assertLess(time.monotonic() - began, 20)
