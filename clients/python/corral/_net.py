@@ -62,9 +62,14 @@ class BlockingPipe:
         return self._sock.recv(_PIECE)
 
     def close(self) -> None:
+        try:
+            self._sock.shutdown(socket.SHUT_RDWR)  # for a thread that waits
+        except OSError:
+            pass
         self._sock.close()
 
-    __del__ = close  # of a stream that is just dropped
+    def __del__(self) -> None:  # of a stream that is just dropped
+        self._sock.close()
 
 
 class Blocking:

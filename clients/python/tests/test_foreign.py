@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import unittest
 
@@ -94,3 +95,21 @@ class TestStreams(unittest.TestCase):
         began = time.monotonic()
         self.assertEqual(len(list(fake.client().events(once=True))), 1)
         self.assertLess(time.monotonic() - began, 20)
+
+    def test_close_in_another_thread(self) -> None:
+        free = threading.Event()
+
+        def reply(*_: object) -> bytes:
+            free.wait(20)
+            return b""
+
+        fake = Fake(self, reply)
+        self.addCleanup(free.set)
+        events = fake.client().events()
+        waiting = threading.Thread(target=lambda: list(events))
+        waiting.start()
+        while not fake.requests:
+            time.sleep(0.01)
+        events.close()
+        waiting.join(5)
+        self.assertFalse(waiting.is_alive())
