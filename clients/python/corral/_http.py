@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import json
@@ -231,7 +232,8 @@ class Transport:
         answer = Answer(pipe, call.timeout or self.timeout, call.method)
         try:
             hold(answer)
-            await answer.send(head, call.body)
+            with contextlib.suppress(ConnectionError):  # it may have answered before it read all
+                await answer.send(head, call.body)
             await answer.begin()
             if answer.status < 300 or call.rest:
                 return answer

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import socket
+import tempfile
 import threading
 import time
 import unittest
@@ -113,3 +117,51 @@ class TestStreams(unittest.TestCase):
         events.close()
         waiting.join(5)
         self.assertFalse(waiting.is_alive())
+
+
+class TestEarly(unittest.TestCase):
+    """A gateway that answers before it has read the request."""
+
+    def serve(self) -> str:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        path = os.path.join(directory.name, "s")
+        server = socket.socket(socket.AF_UNIX)
+        self.addCleanup(server.close)
+        server.bind(path)
+        server.listen()
+        self.connections = 0
+
+        def run() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                self.connections += 1
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(answer(401, b'{"error":{"code":"unauthorized","message":"the token is wrong"}}'))
+                    time.sleep(0.1)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(server.shutdown, socket.SHUT_RDWR)
+        return path
+
+    def test_blocking(self) -> None:
+        client = corral.Client(socket=self.serve(), retry=1)
+        with self.assertRaisesRegex(corral.UnauthorizedError, "the token is wrong"):
+            client.sandbox("main").files.write("x", bytes(20 << 20))
+        self.assertEqual(self.connections, 1)
+
+    def test_asyncio(self) -> None:
+        async def write() -> None:
+            client = corral.AsyncClient(socket=path, retry=1)
+            await client.sandbox("main").files.write("x", bytes(20 << 20))
+
+        path = self.serve()
+        with self.assertRaisesRegex(corral.UnauthorizedError, "the token is wrong"):
+            asyncio.run(write())
+        self.assertEqual(self.connections, 1)
