@@ -296,7 +296,7 @@ export class Transport {
       return e.reason;
     }
     return new UnavailableError(`no gateway can be reached at ${this.#base}: ${e.message}`, {
-      hint: "check the gateway's address, and whether it listens there",
+      hint: NO_TLS.test(codeOf(e.reason)) ? "use http://, if it is the gateway: what is there speaks no TLS" : "check the gateway's address, and whether it listens there",
       cause: e.reason,
     });
   }
@@ -371,6 +371,9 @@ function codeOf(e: unknown): string {
 // of a network that is gone, also end connections on which a request was sent.
 const BEFORE_SENDING = /^(UND_ERR_CONNECT_TIMEOUT|CERT_\w+|UNABLE_TO_\w+|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|ERR_TLS_CERT_ALTNAME_INVALID)$/;
 
+// What is there answered a handshake with something else.
+const NO_TLS = /^(EPROTO|ERR_SSL_WRONG_VERSION_NUMBER|ERR_SSL_PACKET_LENGTH_TOO_LONG)$/;
+
 function isOfConnecting(e: SystemError | null | undefined): boolean {
   return e?.syscall === "connect" || e?.syscall === "getaddrinfo";
 }
@@ -390,5 +393,5 @@ function wasNotSent(e: unknown): boolean {
 // Whether there was a connection. Errors of TLS do not tell: what is there may be no gateway.
 function wasCut(e: unknown): boolean {
   const code = codeOf(e);
-  return (code !== "" || denoError(e) !== "") && !/CERT|TLS|SSL/.test(code) && !wasNotSent(e);
+  return (code !== "" || denoError(e) !== "") && !/CERT|TLS|SSL|EPROTO/.test(code) && !wasNotSent(e);
 }

@@ -1,0 +1,44 @@
+// Servers that are no gateway, and gateways that answer early, late or wrongly.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { test } from "node:test";
+
+import * as api from "@corral-exec/client";
+import { nodeFetch } from "@corral-exec/client/node";
+
+
+const answer = (status, body, ...headers) => [`HTTP/1.1 ${status} X`, `Content-Length: ${Buffer.byteLength(body)}`, ...headers, "", body].join("\r\n");
+
+/** A server that calls reply for each connection, once something came. */
+async function serve(t, reply) {
+  const sockets = [];
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    sockets.push(socket);
+    socket.on("error", () => {});
+    socket.once("data", (data) => reply(socket, data.toString(), sockets.length));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => {
+    sockets.forEach((socket) => socket.destroy());
+    server.close();
+  });
+  const client = (options = {}, scheme = "http") => new api.Corral({ url: `${scheme}://127.0.0.1:${server.address().port}`, key: "k", retry: 5, ...options });
+  return { client, connections: () => sockets.length };
+}
+
+const FETCHES = [{}, { fetch: nodeFetch({}) }];
+
+test("what listens there speaks no TLS", { timeout: 20_000 }, async (t) => {
+  const fake = await serve(t, (socket) => socket.end(answer(400, "Bad Request")));
+  for (const options of [...FETCHES, { fetch: nodeFetch({ fingerprint: "aa" }) }]) {
+    const corral = fake.client(options, "https");
+    for (const call of [() => corral.sessions(), () => corral.run("x"), () => corral.events().next()]) {
+      const before = fake.connections();
+      await assert.rejects(call, (e) => e instanceof api.UnavailableError && /no TLS/.test(e.message));
+      assert.equal(fake.connections(), before + 1);
+    }
+  }
+});
