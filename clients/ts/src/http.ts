@@ -390,8 +390,9 @@ function wasNotSent(e: unknown): boolean {
   return connecting || BEFORE_SENDING.test(codeOf(e)) || denoError(e) === "Connect";
 }
 
-// Whether there was a connection. Errors of TLS do not tell: what is there may be no gateway.
+// Whether there was a connection. Errors of TLS, and answers that are not HTTP, do not tell:
+// what is there may be no gateway.
 function wasCut(e: unknown): boolean {
   const code = codeOf(e);
-  return (code !== "" || denoError(e) !== "") && !/CERT|TLS|SSL|EPROTO/.test(code) && !wasNotSent(e);
+  return (code !== "" || denoError(e) !== "") && !/CERT|TLS|SSL|EPROTO|HPE_INVALID_CONSTANT/.test(code) && !wasNotSent(e);
 }

@@ -42,3 +42,17 @@ test("what listens there speaks no TLS", { timeout: 20_000 }, async (t) => {
     }
   }
 });
+
+test("what listens there does not speak HTTP", { timeout: 20_000 }, async (t) => {
+  for (const said of ["SSH-2.0-x\r\n", Buffer.from([0x15, 3, 1, 0, 2, 2, 0x16])]) {
+    const fake = await serve(t, (socket) => socket.end(said));
+    for (const options of FETCHES) {
+      const corral = fake.client(options);
+      for (const call of [() => corral.sessions(), () => corral.run("x"), () => corral.events().next()]) {
+        const before = fake.connections();
+        await assert.rejects(call, api.UnavailableError);
+        assert.equal(fake.connections(), before + 1);
+      }
+    }
+  }
+});
