@@ -208,7 +208,7 @@ export class Transport {
       const response = await connection.guard(() => this.#fetch(call, connection.signal));
       this.reached = true;
       const answer = new Answer(response, connection);
-      if (response.status < 400) {
+      if (response.ok) {
         return answer;
       }
       const retryAfter = Number(response.headers.get("Retry-After")) || 0;
@@ -225,7 +225,7 @@ export class Transport {
     // A connection of its own for each request, where the platform lets us: one that was
     // kept open may be that of a killed gateway, and then it is not known what was sent.
     const headers: Record<string, string> = { Connection: "close", Accept: call.accept ?? "application/json", ...this.#place.headers, ...call.headers };
-    const init: RequestInit = { method: call.method, headers, signal, cache: "no-store", credentials: "omit", redirect: call.rest === undefined ? "error" : "manual" };
+    const init: RequestInit = { method: call.method, headers, signal, cache: "no-store", credentials: "omit", redirect: "manual" };
     if (call.body !== undefined) {
       headers["Content-Type"] = call.type ?? "application/json";
       init.body = call.body as Uint8Array<ArrayBuffer>;

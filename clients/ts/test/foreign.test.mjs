@@ -56,3 +56,16 @@ test("what listens there does not speak HTTP", { timeout: 20_000 }, async (t) =>
     }
   }
 });
+
+test("a redirect is no answer of a gateway", async (t) => {
+  const fake = await serve(t, (socket) => socket.end(answer(302, "", "Location: https://elsewhere.example/")));
+  for (const options of FETCHES) {
+    const corral = fake.client(options);
+    const box = corral.sandbox("main");
+    for (const call of [() => corral.ready(), () => corral.sessions(), () => box.remove(), () => box.files.remove("x"), () => corral.run("x"), () => corral.events().next()]) {
+      const before = fake.connections();
+      await assert.rejects(call, (e) => e instanceof api.InvalidError && e.status === 302);
+      assert.equal(fake.connections(), before + 1);
+    }
+  }
+});
