@@ -125,11 +125,9 @@ export abstract class Feed<E> implements AsyncIterableIterator<E> {
       }
       for (const line of lines.push(piece)) {
         const { item, then } = this.understand(line);
-        if (item !== undefined) {
-          patience.succeeded();
-          if (then !== "again") {
-            yield item;
-          }
+        patience.succeeded(); // a ping is one, too: the command may be quiet for long
+        if (item !== undefined && then !== "again") {
+          yield item;
         }
         if (then !== undefined) {
           return then === "end";

@@ -4,10 +4,15 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import * as api from "@corral-exec/client";
 import { nodeFetch } from "@corral-exec/client/node";
 
+const STATUS = { sessionId: "s", status: "running", startedAt: "2026-01-01T00:00:00.5Z" };
+const STARTED = JSON.stringify({ type: "started", offset: 0, next: 0, session: STATUS }) + "\n";
+const PING = '{"type":"ping","offset":0,"next":0}\n';
+const EXIT = JSON.stringify({ type: "exit", offset: 0, next: 0, exitCode: 0, session: STATUS }) + "\n";
 
 const answer = (status, body, ...headers) => [`HTTP/1.1 ${status} X`, `Content-Length: ${Buffer.byteLength(body)}`, ...headers, "", body].join("\r\n");
 
@@ -68,4 +73,14 @@ test("a redirect is no answer of a gateway", async (t) => {
       assert.equal(fake.connections(), before + 1);
     }
   }
+});
+
+test("a quiet command outlives gateways", async (t) => {
+  const fake = await serve(t, async (socket, _, nth) => {
+    if (nth > 1 && nth < 5) {
+      await sleep(400);
+    }
+    socket.end(answer(200, nth === 1 ? STARTED : nth < 5 ? PING : EXIT));
+  });
+  assert.equal((await fake.client({ retry: 0.3 }).run("x")).exitCode, 0);
 });
