@@ -84,3 +84,14 @@ test("a quiet command outlives gateways", async (t) => {
   });
   assert.equal((await fake.client({ retry: 0.3 }).run("x")).exitCode, 0);
 });
+
+test("an empty ID is none", async (t) => {
+  const ids = new Set();
+  const fake = await serve(t, (socket, request, nth) => {
+    ids.add(JSON.parse(request.slice(request.indexOf("{"))).id);
+    socket.end(nth < 2 ? "" : answer(201, JSON.stringify(STATUS)));
+  });
+  await fake.client({ fetch: nodeFetch({}) }).start("x", { id: "" });
+  assert.equal(ids.size, 1);
+  assert.ok(!ids.has(""));
+});
