@@ -5,6 +5,7 @@ import { join } from "./lines.js";
 
 const MAX_ANSWER = 64 << 20;
 const MAX_ERROR = 4 << 20;
+const MAX_TIMER = 2 ** 31 - 1; // milliseconds; a longer one would be over at once
 
 /** Options of every call. */
 export interface CallOptions {
@@ -105,7 +106,7 @@ class Connection {
     const timer = setTimeout(() => {
       this.#silent = true;
       this.#controller.abort();
-    }, this.#quiet * 1000);
+    }, Math.min(this.#quiet * 1000, MAX_TIMER));
     try {
       return await step();
     } catch (e) {

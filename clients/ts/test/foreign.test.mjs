@@ -95,3 +95,11 @@ test("an empty ID is none", async (t) => {
   assert.equal(ids.size, 1);
   assert.ok(!ids.has(""));
 });
+
+test("a timeout without an end", async (t) => {
+  const fake = await serve(t, async (socket) => {
+    await sleep(100);
+    socket.end(answer(200, '{"sessions":[]}'));
+  });
+  assert.deepEqual(await fake.client({ timeout: Infinity, retry: 0 }).sessions(), []);
+});
