@@ -201,8 +201,8 @@ let asking = false;
 async function askClip(text) {
   if (asking) return;
   asking = true;
-  const question = <>{T.terminals.clip}<Code block>{plain(text, 2000)}</Code></>;
-  if (await confirm(question, T.terminals.clipDo)) await copy(text);
+  const question = <>{T.terminals.clip}<Code block>{text}</Code></>;
+  if (await confirm(question, T.terminals.clipDo, '', true)) await copy(text);
   asking = false;
 }
 
