@@ -98,6 +98,11 @@ func TestTerminal(t *testing.T) {
 	if clip := js[string](p, "window.clip"); clip != "hello" {
 		t.Errorf("by a key that was pressed for the terminal the clipboard has %q", clip)
 	}
+	// Some reports of the mouse are bytes, and no text.
+	p.keys(`stty raw -echo; echo ready-$((1+1)); head -c 3 | od -An -tx1; stty sane` + "\r")
+	p.screenHas("ready-2")
+	js[bool](p, `document.querySelector('.screen').xterm._core.coreService.triggerBinaryEvent('\xe9\x80A') || true`)
+	p.screenHas("e9 80 41")
 	p.click("Session")
 	p.wait("location.pathname.startsWith('/console/sessions/')")
 	p.click("Open terminal")
