@@ -103,3 +103,29 @@ test("a timeout without an end", async (t) => {
   });
   assert.deepEqual(await fake.client({ timeout: Infinity, retry: 0 }).sessions(), []);
 });
+
+test("a limit is one of all that comes", { timeout: 20_000 }, async (t) => {
+  const asked = [];
+  const fake = await serve(t, (socket, request) => {
+    const query = new URL(request.split(" ")[1], "http://x").searchParams;
+    if (!query.has("offset")) {
+      socket.end(answer(200, JSON.stringify(STATUS)));
+      return;
+    }
+    asked.push(`${query.get("offset")}+${query.get("limit")}`);
+    const offset = Number(query.get("offset"));
+    const next = offset + Math.min(Number(query.get("limit")) || 100, 3);
+    const output = JSON.stringify({ type: "stdout", offset, next, text: "abcdefghijklmnop".slice(offset, next) }) + "\n";
+    const pause = JSON.stringify({ type: "pause", offset: next, next }) + "\n";
+    socket.end(answer(200, output + (asked.length === 2 ? pause : "")));
+  });
+  for (const follow of [true, false]) {
+    const session = await fake.client().session("s");
+    let text = "";
+    for await (const event of session.log({ limit: 8, follow })) {
+      text += event.text;
+    }
+    assert.equal(text, follow ? "abcdefgh" : "abcdef"); // without follow it pauses in the second answer
+    assert.deepEqual(asked.splice(0), follow ? ["0+8", "3+5", "6+2"] : ["0+8", "3+5"]);
+  }
+});
