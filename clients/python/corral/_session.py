@@ -37,8 +37,8 @@ class Result:
         return self.output.decode("utf-8", "replace")
 
 
-def log_call(status: Dict[str, Any], offset: int, follow: bool = True, limit: int = 0) -> Call:
-    query: Dict[str, Union[str, int, bool, None]] = {"offset": offset, "follow": follow, "limit": limit or None}
+def log_call(status: Dict[str, Any], offset: int, limit: Optional[int] = None, follow: bool = True) -> Call:
+    query: Dict[str, Union[str, int, bool, None]] = {"offset": offset, "follow": follow, "limit": limit}
     return Call("GET", ("sessions", status["sessionId"], "log"), query, accept=TYPE, header=_life(status))
 
 
@@ -69,9 +69,9 @@ class AsyncSession:
 
     def log(self, offset: int = 0, *, follow: bool = True, limit: int = 0) -> AsyncStream:
         """The output from an offset as events: to the end of the session, or without
-        follow what there is now."""
-        return AsyncStream(self._transport, log_call(self.info, offset, follow, limit),
-                      lambda status, at: log_call(status, at, follow, limit), self.info, offset, follow)
+        follow what there is now. limit: at most so many bytes."""
+        return AsyncStream(self._transport, log_call(self.info, offset, limit, follow),
+                      lambda status, at, left: log_call(status, at, left, follow), self.info, offset, follow, limit)
 
     async def wait(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         """Waits for the end, and returns the status. TimeoutError if it runs on."""

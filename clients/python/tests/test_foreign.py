@@ -10,6 +10,8 @@ import tempfile
 import threading
 import time
 import unittest
+from typing import List
+from urllib.parse import parse_qs, urlsplit
 
 import corral
 
@@ -99,6 +101,27 @@ class TestStreams(unittest.TestCase):
         began = time.monotonic()
         self.assertEqual(len(list(fake.client().events(once=True))), 1)
         self.assertLess(time.monotonic() - began, 20)
+
+    def test_a_limit_is_one_of_all_that_comes(self) -> None:
+        asked: List[str] = []
+
+        def reply(method: str, target: str, body: bytes) -> bytes:
+            query = parse_qs(urlsplit(target).query)
+            if "offset" not in query:
+                return answer(200, json.dumps(STATUS).encode())
+            offset, limit = (int(query.get(name, ["100"])[0]) for name in ("offset", "limit"))
+            asked.append(f"{offset}+{limit}")
+            end = offset + min(limit, 3)
+            lines = [{"type": "stdout", "offset": offset, "next": end, "text": "abcdefghijklmnop"[offset:end]}]
+            if len(asked) == 2:
+                lines.append({"type": "pause", "offset": end, "next": end})
+            return answer(200, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+
+        for follow, text, want in ((True, "abcdefgh", ["0+8", "3+5", "6+2"]), (False, "abcdef", ["0+8", "3+5"])):
+            log = Fake(self, reply).client().session("s").log(limit=8, follow=follow)
+            self.assertEqual("".join(event.text for event in log), text)
+            self.assertEqual(asked, want)
+            asked.clear()
 
     def test_close_in_another_thread(self) -> None:
         free = threading.Event()
