@@ -7,6 +7,7 @@ import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import * as api from "@corral-exec/client";
+import { sandboxSession } from "@corral-exec/client/ai";
 import { nodeFetch } from "@corral-exec/client/node";
 
 const STATUS = { sessionId: "s", status: "running", startedAt: "2026-01-01T00:00:00.5Z" };
@@ -127,5 +128,26 @@ test("a limit is one of all that comes", { timeout: 20_000 }, async (t) => {
     }
     assert.equal(text, follow ? "abcdefgh" : "abcdef"); // without follow it pauses in the second answer
     assert.deepEqual(asked.splice(0), follow ? ["0+8", "3+5", "6+2"] : ["0+8", "3+5"]);
+  }
+});
+
+test("a command that was aborted while it was started is ended", { timeout: 20_000 }, async (t) => {
+  const asked = [];
+  const fake = await serve(t, async (socket, request) => {
+    asked.push(request.split(" ")[1]);
+    await sleep(200);
+    socket.end(answer(201, JSON.stringify(STATUS)));
+  });
+  const session = sandboxSession(fake.client());
+  for (const call of [session.run, session.spawn]) {
+    const reason = new Error("enough");
+    const aborts = new AbortController();
+    setTimeout(() => aborts.abort(reason), 100);
+    await assert.rejects(call({ command: "x", abortSignal: aborts.signal }), (e) => e === reason);
+    assert.deepEqual(asked, ["/v1/sessions"]); // at once
+    await sleep(300);
+    assert.deepEqual(asked.splice(0), ["/v1/sessions", "/v1/sessions/s/kill"]);
+    await assert.rejects(call({ command: "x", abortSignal: aborts.signal }), (e) => e === reason);
+    assert.deepEqual(asked, []);
   }
 });
