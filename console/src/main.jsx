@@ -225,14 +225,11 @@ async function start() {
   // The secret of a link is in the fragment, which no server is sent; it goes at once.
   const link = new URLSearchParams(location.hash.slice(1)).get('link');
   let error;
-  if (link) {
-    history.replaceState(null, '', location.pathname + location.search);
-    render(<Loading />, at);
-    await signIn(link).catch((err) => { error = err; });
-  } else {
-    render(<Loading />, at);
-    await resume();
-  }
+  if (link) history.replaceState(null, '', location.pathname + location.search);
+  render(<Loading />, at);
+  // Anybody with a key could make a link with it, and have the user work under that key.
+  if (link?.startsWith('corrallink_')) await signIn(link).catch((err) => { error = err; });
+  else await resume();
   render(<App error={error} />, at);
 }
 
