@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import time
 from dataclasses import dataclass
@@ -33,8 +34,8 @@ class Result:
 
     @property
     def text(self) -> str:
-        """output, with U+FFFD for what is not UTF-8."""
-        return self.output.decode("utf-8", "replace")
+        """output, with U+FFFD for what is not UTF-8. A character that was cut off at the end is left out."""
+        return codecs.getincrementaldecoder("utf-8")("replace").decode(self.output, self.omitted == 0)
 
 
 def log_call(status: Dict[str, Any], offset: int, limit: Optional[int] = None, follow: bool = True) -> Call:

@@ -102,6 +102,11 @@ class TestStreams(unittest.TestCase):
         self.assertEqual(len(list(fake.client().events(once=True))), 1)
         self.assertLess(time.monotonic() - began, 20)
 
+    def test_text_of_output_that_is_cut(self) -> None:
+        output = b'{"type":"stdout","offset":0,"next":4,"text":"\\u20acx"}\n'
+        client = Fake(self, lambda *_: answer(200, STARTED + output + EXIT.replace(b": 0, \"next\": 0", b": 4, \"next\": 4"))).client()
+        self.assertEqual([client.run("x", max_output=n).text for n in (1, 2, 3, 4)], ["", "", "\u20ac", "\u20acx"])
+
     def test_a_limit_is_one_of_all_that_comes(self) -> None:
         asked: List[str] = []
 
