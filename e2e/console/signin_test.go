@@ -138,7 +138,10 @@ func TestPagesAndKeyboard(t *testing.T) {
 	p.wait("document.activeElement.matches('.session a')")
 	p.do(chromedp.KeyEvent("\r"))
 	p.sees("found by the palette")
+	g.session("main", `{"command":"echo second"}`)
 	js[bool](p, `dispatchEvent(new KeyboardEvent('keydown', {key: 'k', ctrlKey: true}))`)
+	p.fill("dialog.palette input", "sessions echo")
+	p.wait("[...document.querySelectorAll('dialog.palette li')].map((e) => e.innerText.includes('second')).join() === 'true,false'") // the newest first
 	p.fill("dialog.palette input", "keys")
 	p.do(chromedp.KeyEvent("\r"))
 	p.wait("location.pathname === '/console/keys'")
