@@ -138,6 +138,8 @@ func kindOf(status int) error {
 		return corral.ErrConflict
 	case http.StatusRequestEntityTooLarge:
 		return ErrTooLarge
+	case http.StatusTooManyRequests:
+		return ErrTooMany
 	case http.StatusNotImplemented:
 		return errors.ErrUnsupported
 	case http.StatusServiceUnavailable:

@@ -57,7 +57,7 @@ func TestErrors(t *testing.T) {
 func TestForeignErrors(t *testing.T) {
 	for status, kind := range map[int]error{
 		400: corral.ErrInvalid, 401: ErrUnauthorized, 403: corral.ErrDenied, 404: corral.ErrNotFound, 409: corral.ErrConflict, 413: corral.ErrInvalid,
-		418: corral.ErrInvalid, 500: ErrInternal, 501: errors.ErrUnsupported, 502: corral.ErrLost, 503: corral.ErrUnavailable, 599: ErrInternal,
+		418: corral.ErrInvalid, 429: ErrTooMany, 500: ErrInternal, 501: errors.ErrUnsupported, 502: corral.ErrLost, 503: corral.ErrUnavailable, 599: ErrInternal,
 	} {
 		err := Decode(status, []byte("<html>\n\n"+strings.Repeat("x", 1000)))
 		if !errors.Is(err, kind) || len(err.Error()) > 300 || strings.Contains(err.Error(), "\n") {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
@@ -58,11 +59,15 @@ func (l *log) Read(ctx context.Context, off int64, buf []byte) (corral.Chunk, er
 		return corral.Chunk{Offset: off}, err
 	}
 	for w := l.p.c.patience(); ; {
+		began := time.Now()
 		c, err := l.read(ctx, s, off, buf, sequential)
 		if no := (*noAnswer)(nil); !errors.As(err, &no) {
 			return c, err
 		}
 		s = nil
+		if time.Since(began) > lastPause { // the gateway was there: the command may be quiet for long
+			w = l.p.c.patience()
+		}
 		if w.wait(ctx) == nil {
 			continue
 		}

@@ -14,6 +14,28 @@ import (
 	"github.com/corral-exec/corral/tool"
 )
 
+// A command without output is followed for longer than a gateway may be away.
+func TestQuietLog(t *testing.T) {
+	g := newRig(t)
+	c := g.client(func(o *client.Options) { o.Retry = 1500 * time.Millisecond })
+	p := start(t, c, corral.Command{Shell: "cat", Stdin: true})
+	got := make(chan error, 1)
+	ctx := g.limit()
+	go func() {
+		_, err := p.Log().Read(ctx, 0, make([]byte, 100))
+		got <- err
+	}()
+	for range 2 {
+		time.Sleep(2 * time.Second)
+		g.away()
+		g.back()
+	}
+	write(t, p, "x\n")
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+}
+
 // Everything goes on in the gateway's next life.
 func TestRestart(t *testing.T) {
 	g := newRig(t)

@@ -196,6 +196,9 @@ func (s *Server) showUsage(w http.ResponseWriter, r *http.Request) error {
 	of, g := r.URL.Query().Get("of"), access.From(r.Context())
 	if name, ok := strings.CutPrefix(of, api.UsageOfSandbox); ok {
 		if !g.All() {
+			if s.cfg.Sandboxes == nil {
+				return errNoSandboxes
+			}
 			b, err := s.cfg.Sandboxes.Get(r.Context(), name)
 			if err != nil || !g.Sees(b.Agent) {
 				return corral.Errorf(corral.ErrNotFound, "see which there are: GET /v1/sandboxes", "there is no sandbox %.80q", name)

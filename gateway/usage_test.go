@@ -90,8 +90,9 @@ func TestProcessors(t *testing.T) {
 func TestUsageOfTenant(t *testing.T) {
 	box := &measured{}
 	g, keys := keyRig(t)
-	g.server.cfg.Sandboxes = box
 	ours := g.key(keys, api.NewKey{Name: "ours", Role: "viewer", Agents: []string{"ours"}})
+	g.as(ours, "GET", "/v1/usage?of=sandbox:box", "").code(404, "not-found") // the gateway has none
+	g.server.cfg.Sandboxes = box
 	theirs := g.key(keys, api.NewKey{Name: "theirs", Role: "viewer", Agents: []string{"theirs"}})
 	g.as(ours, "GET", "/v1/usage?of=gateway", "").code(403, "denied")
 	g.as(ours, "GET", "/v1/usage?of=sandbox:box", "").is(200)

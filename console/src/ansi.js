@@ -2,6 +2,7 @@
 // markup: a piece is a text and names of classes. What is kept is bounded.
 export const maxLine = 16_384; // characters; a longer line is continued on the next
 export const maxLines = 100_000;
+export const maxKept = 32 << 20; // weight of all lines
 const maxEscape = 4096;
 
 const CSI = /^\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])/;
@@ -12,6 +13,7 @@ export class Ansi {
   constructor() {
     this.lines = [[]];
     this.first = 0;
+    this.kept = 0; // weight of all lines but the last
     this.decoders = {};
     this.rest = '';
     this.style = {};
@@ -146,13 +148,19 @@ export class Ansi {
   }
 
   newline() {
+    this.kept += weight(this.lines[this.lines.length - 1]);
     this.lines.push([]);
     this.length = 0;
     this.home = false;
-    if (this.lines.length > maxLines + 1000) {
-      this.first += 1000;
-      this.lines.splice(0, 1000);
-    }
+    if (this.lines.length > maxLines + 1000 || this.kept > maxKept) this.drop();
+  }
+
+  // drop forgets the first lines: many at a time, since the others are moved.
+  drop() {
+    let n = 0;
+    for (; this.lines.length - n > maxLines || this.kept > 0.9 * maxKept; n++) this.kept -= weight(this.lines[n]);
+    this.lines.splice(0, n);
+    this.first += n;
   }
 
   clear() {
@@ -169,6 +177,9 @@ export class Ansi {
     if (!last.text) line.pop();
   }
 }
+
+// weight is about how many bytes a line takes: each piece takes some, however short it is.
+const weight = (line) => line.reduce((sum, p) => sum + p.text.length + 100, 0);
 
 const steps = [0, 95, 135, 175, 215, 255];
 

@@ -9,7 +9,7 @@ import { Copyable, Dialogs, Empty, Loading, Page, pageTitle, Problem, Text, Toas
 import { T } from './text.js';
 import { Overview } from './overview.jsx';
 import { Approval, Approvals, useNotices } from './approvals.jsx';
-import { Session, Sessions } from './sessions.jsx';
+import { byStart, Session, Sessions } from './sessions.jsx';
 import { Events } from './events.jsx';
 import { Terminal, Terminals } from './terminals.jsx';
 import { Sandbox, Sandboxes } from './sandboxes.jsx';
@@ -149,7 +149,7 @@ function Palette({ close }) {
   useEffect(() => {
     let gone = false;
     const add = (path, f) => get(path).then((data) => !gone && setThings((t) => [...t, ...f(data)])).catch(() => {});
-    add('/v1/sessions?agent=*', (d) => d.sessions.slice(-2000).reverse().map((s) => ({ kind: T.screens.sessions, text: `${s.name} ${s.sessionId}`, to: sessionURL(s) })));
+    add('/v1/sessions?agent=*', (d) => d.sessions.sort(byStart).slice(0, 2000).map((s) => ({ kind: T.screens.sessions, text: `${s.name} ${s.sessionId}`, to: sessionURL(s) })));
     add('/v1/sandboxes', (d) => d.sandboxes.map((s) => ({ kind: T.screens.sandboxes, text: s.name, to: sandboxURL(s.name) })));
     add('/v1/nodes', (d) => d.nodes.map((n) => ({ kind: T.screens.nodes, text: n.name, to: 'nodes/' + encodeURIComponent(n.id) })));
     return () => { gone = true; };
@@ -225,14 +225,11 @@ async function start() {
   // The secret of a link is in the fragment, which no server is sent; it goes at once.
   const link = new URLSearchParams(location.hash.slice(1)).get('link');
   let error;
-  if (link) {
-    history.replaceState(null, '', location.pathname + location.search);
-    render(<Loading />, at);
-    await signIn(link).catch((err) => { error = err; });
-  } else {
-    render(<Loading />, at);
-    await resume();
-  }
+  if (link) history.replaceState(null, '', location.pathname + location.search);
+  render(<Loading />, at);
+  // Anybody with a key could make a link with it, and have the user work under that key.
+  if (link?.startsWith('corrallink_')) await signIn(link).catch((err) => { error = err; });
+  else await resume();
   render(<App error={error} />, at);
 }
 

@@ -98,10 +98,10 @@ async function attach(term, s, { signal, writer, onState, isReadOnly, onHeld, on
     if (sending) return;
     sending = true;
     while (typed.length && !signal.aborted) {
-      const body = typed.join('');
+      const body = new Blob(typed);
       typed = [];
       try {
-        await write(new TextEncoder().encode(body));
+        await write(body);
       } catch (err) {
         typed = [];
         if (signal.aborted) break;
@@ -118,7 +118,7 @@ async function attach(term, s, { signal, writer, onState, isReadOnly, onHeld, on
     send();
   };
   term.onData(input);
-  term.onBinary((data) => input(data));
+  term.onBinary((data) => input(Uint8Array.from(data, (c) => c.charCodeAt(0))));
   let claimed = false;
   // The first look is also the first claim: where another types, this one looks on.
   const claim = async () => {
@@ -201,8 +201,8 @@ let asking = false;
 async function askClip(text) {
   if (asking) return;
   asking = true;
-  const question = <>{T.terminals.clip}<Code block>{plain(text, 2000)}</Code></>;
-  if (await confirm(question, T.terminals.clipDo)) await copy(text);
+  const question = <>{T.terminals.clip}<Code block>{text}</Code></>;
+  if (await confirm(question, T.terminals.clipDo, '', true)) await copy(text);
   asking = false;
 }
 

@@ -135,12 +135,14 @@ export const Toasts = () => (
 // A dialog is one at a time: an element, and what closes it.
 const dialog = cell(null);
 export const show = (make) => new Promise((resolve) => dialog.set({ make, close: (v) => { dialog.set(null); resolve(v); } }));
-export const confirm = (question, action, tone) => show((close) => (
+// confirm asks before something is done. If it was no click that led to it, the user may be
+// typing just then: a key does not allow it.
+export const confirm = (question, action, tone, unasked = false) => show((close) => (
   <form onSubmit={(e) => { e.preventDefault(); close(true); }}>
     <div>{typeof question === 'string' ? <Text>{question}</Text> : question}</div>
     <div class="actions end">
-      <button type="button" onClick={() => close(false)}>{T.common.cancel}</button>
-      <button class={tone || 'primary'} autofocus>{action}</button>
+      <button type="button" autofocus={unasked} onClick={() => close(false)}>{T.common.cancel}</button>
+      <button class={tone || 'primary'} autofocus={!unasked}>{action}</button>
     </div>
   </form>
 ));

@@ -1,7 +1,7 @@
 // What the console makes of hostile output, without a browser.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Ansi, lineText, maxLine, maxLines } from '../../console/src/ansi.js';
+import { Ansi, lineText, maxKept, maxLine, maxLines } from '../../console/src/ansi.js';
 import { plain, visible } from '../../console/src/format.js';
 
 const bytes = (s) => new TextEncoder().encode(s);
@@ -62,6 +62,13 @@ test('bounds', () => {
   assert.ok(a.lines.every((l) => lineText(l).length <= maxLine));
   for (let i = 0; i < 30; i++) a.write(bytes('\n'.repeat(10_000)), 1);
   assert.ok(a.lines.length <= maxLines + 1000 && a.first > 0);
+  const heavy = (a) => a.lines.reduce((sum, l) => sum + lineText(l).length + 100 * l.length, 0);
+  const long = new Ansi();
+  for (let i = 0; i < 50_000; i++) long.write(bytes('x'.repeat(1000) + '\n'), 1);
+  assert.ok(heavy(long) <= 2 * maxKept && long.first > 0 && long.lines.length > 10_000, `${heavy(long)} in ${long.lines.length} lines`);
+  const coloured = new Ansi(), line = bytes('\x1b[31ma\x1b[32mb'.repeat(500) + '\n');
+  for (let i = 0; i < 2000; i++) coloured.write(line, 1);
+  assert.ok(heavy(coloured) <= 2 * maxKept && coloured.first > 0, `${heavy(coloured)} in ${coloured.lines.length} lines`);
   const b = new Ansi();
   for (let i = 0; i < 1000; i++) b.write(bytes('\x1b]0;' + 'x'.repeat(1000)), 1); // without an end
   assert.ok(b.rest.length <= 4096);

@@ -48,6 +48,13 @@ func TestSignInByLink(t *testing.T) {
 	other := g.browser()
 	other.goTo(link)
 	other.sees("the link was used, or is older than a minute")
+	// A link of somebody else's would have the user work under their key.
+	foreign := g.browser()
+	foreign.goTo(g.url + "/console/#link=" + g.key("operator"))
+	foreign.has("input[name=key]")
+	if at := js[string](foreign, "location.href"); strings.Contains(at, "link") {
+		t.Errorf("the link is still in the URL %s", at)
+	}
 }
 
 // Signing out counts in every tab of the browser, at once, and in no other browser.
@@ -131,7 +138,10 @@ func TestPagesAndKeyboard(t *testing.T) {
 	p.wait("document.activeElement.matches('.session a')")
 	p.do(chromedp.KeyEvent("\r"))
 	p.sees("found by the palette")
+	g.session("main", `{"command":"echo second"}`)
 	js[bool](p, `dispatchEvent(new KeyboardEvent('keydown', {key: 'k', ctrlKey: true}))`)
+	p.fill("dialog.palette input", "sessions echo")
+	p.wait("[...document.querySelectorAll('dialog.palette li')].map((e) => e.innerText.includes('second')).join() === 'true,false'") // the newest first
 	p.fill("dialog.palette input", "keys")
 	p.do(chromedp.KeyEvent("\r"))
 	p.wait("location.pathname === '/console/keys'")

@@ -89,6 +89,20 @@ func TestTerminal(t *testing.T) {
 	}
 	p.click("Allow")
 	p.wait("window.clip === 'hello'")
+	// The user may be typing just then, and sees all that would be put there.
+	p.keys(`sleep 1; printf '\033]52;c;%s\a' "$(printf '%2500s\033[201~end' | base64 | tr -d '\n')"` + "\r")
+	p.sees("The program wants to put this on your clipboard:")
+	p.sees("U+001B[201~end")
+	p.keys("\r")
+	p.wait("!document.querySelector('dialog')")
+	if clip := js[string](p, "window.clip"); clip != "hello" {
+		t.Errorf("by a key that was pressed for the terminal the clipboard has %q", clip)
+	}
+	// Some reports of the mouse are bytes, and no text.
+	p.keys(`stty raw -echo; echo ready-$((1+1)); head -c 3 | od -An -tx1; stty sane` + "\r")
+	p.screenHas("ready-2")
+	js[bool](p, `document.querySelector('.screen').xterm._core.coreService.triggerBinaryEvent('\xe9\x80A') || true`)
+	p.screenHas("e9 80 41")
 	p.click("Session")
 	p.wait("location.pathname.startsWith('/console/sessions/')")
 	p.click("Open terminal")

@@ -205,7 +205,7 @@ def _start(command: Command, options: Mapping[str, Any]) -> Dict[str, Any]:
     if unknown:
         raise TypeError(f"start has no option {', '.join(sorted(unknown))}")
     body: Dict[str, Any] = {_NAMES.get(k, k): v for k, v in options.items() if v is not None}
-    body.setdefault("id", "py-" + secrets.token_hex(8))  # so that the start can be repeated
+    body["id"] = body.get("id") or "py-" + secrets.token_hex(8)  # so that the start can be repeated
     if isinstance(command, str):
         body["command"] = command
     else:

@@ -41,6 +41,8 @@ def parse(line: bytes) -> Event:
         )
         if not 0 <= event.offset <= event.next:
             raise ValueError("an event that ends before it begins")
+        if event.type in ("stdout", "stderr") and len(data) != event.next - event.offset:
+            raise ValueError(f"output of {len(data)} bytes")
         return event
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise InternalError(f"an event that is not understood: {line[:100]!r}: {e}") from e
@@ -53,12 +55,13 @@ class AsyncStream(Feed[Event]):
     with, or close it. The command goes on.
     """
 
-    def __init__(self, transport: Transport, first: Call, then: Callable[[Dict[str, Any], int], Call],
-                 session: Optional[Dict[str, Any]] = None, offset: int = 0, follow: bool = True) -> None:
+    def __init__(self, transport: Transport, first: Call, then: Callable[[Dict[str, Any], int, Optional[int]], Call],
+                 session: Optional[Dict[str, Any]] = None, offset: int = 0, follow: bool = True, limit: int = 0) -> None:
         super().__init__(transport)
         self._first, self._then, self._follow = first, then, follow
         self.session = session
         self.offset = offset  # where the rest begins
+        self._left = limit or None  # bytes of the limit
         self._decoders: Dict[str, codecs.IncrementalDecoder] = {}
 
     async def __aenter__(self) -> "AsyncStream":
@@ -68,7 +71,9 @@ class AsyncStream(Feed[Event]):
         await self.close()
 
     def _call(self) -> Call:
-        return self._first if self.session is None else self._then(self.session, self.offset)
+        if self._left == 0:
+            raise StopAsyncIteration
+        return self._first if self.session is None else self._then(self.session, self.offset, self._left)
 
     def _bears(self, e: UnavailableError) -> bool:
         return self.session is not None  # the command was started: what it runs on may come back
@@ -81,7 +86,9 @@ class AsyncStream(Feed[Event]):
             raise InternalError(f"an event from {event.offset}, and it was to be from {self.offset}")
         self.offset = event.next
         self.session = event.session or self.session
-        self._anew = event.type == "pause" and self._follow
+        if self._left is not None:
+            self._left = max(0, self._left - len(event.data))
+        self._anew = event.type == "pause" and self._follow and self._left != 0
         self._over = event.type in ("exit", "pause") and not self._anew
         return replace(event, text=self._text(event))
 
@@ -122,7 +129,7 @@ class AsyncEvents(Feed[Dict[str, Any]]):
 
     def _forget(self) -> None:
         """What is known of an event before its end, which is an empty line."""
-        self._kind, self._data, self._id = b"", b"", self.after
+        self._kind, self._data, self._id = b"", bytearray(), self.after
 
     def _understand(self, line: bytes) -> Optional[Dict[str, Any]]:
         name, _, value = line.rstrip(b"\r").partition(b":")

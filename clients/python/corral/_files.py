@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, AsyncIterator, Dict, Optional
 
-from ._http import Call, Query, Transport
+from ._http import Call, Query, Transport, parse_json
 
 
 class AsyncFiles:
@@ -20,7 +19,7 @@ class AsyncFiles:
 
     async def _json(self, call: Call) -> Any:
         text, _ = await self._transport.bytes(call)
-        return json.loads(text) if text else None
+        return parse_json(text)
 
     async def read(self, path: str, *, offset: int = 0, limit: int = 0) -> bytes:
         """The content of a file: all of it, or at most limit bytes. At most 64 MiB."""

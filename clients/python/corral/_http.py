@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import json
@@ -60,6 +61,14 @@ def _text(value: Union[str, int, bool, None]) -> str:
     return "true" if value is True else str(value)
 
 
+def parse_json(text: bytes) -> Any:
+    """The JSON of an answer; None of an empty one."""
+    try:
+        return json.loads(text) if text else None
+    except (ValueError, RecursionError) as e:
+        raise InvalidError(f"the answer is not JSON: {text[:100]!r}", hint="check that the address is that of a gateway of corral") from e
+
+
 class Answer:
     """An answer that is being read. A cut is an OSError."""
 
@@ -88,9 +97,13 @@ class Answer:
     async def begin(self) -> None:
         """Reads the status and the headers."""
         while True:
+            while len(self._raw) < 7 and await self._receive():
+                pass
+            if not b"HTTP/1.".startswith(bytes(self._raw[:7])):
+                raise _no_http(self._raw)
             first = (await self._until(b"\r\n")).split(None, 2)
-            if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not re.fullmatch(rb"[1-9]\d\d", first[1]):
-                raise ConnectionError(f"that is no answer of HTTP: {first!r:.100}")
+            if len(first) < 2 or not re.fullmatch(rb"[1-9]\d\d", first[1]):
+                raise _no_http(b" ".join(first))
             self.status = int(first[1])
             head = b""
             while not head.endswith(b"\r\n\r\n") and head != b"\r\n":
@@ -194,6 +207,11 @@ class Answer:
                 raise ConnectionError("the answer was cut")
 
 
+def _no_http(text: Union[bytes, bytearray]) -> UnavailableError:
+    """It does not go away by waiting."""
+    return UnavailableError(f"that is no answer of HTTP: {bytes(text[:100])!r}", hint="check that the address is that of a gateway of corral")
+
+
 class Transport:
     def __init__(self, network: Network, place: Place, *, agent: str, session: str, sender: str, retry: float, timeout: float) -> None:
         self.network, self.place, self.retry, self.timeout = network, place, retry, timeout
@@ -214,9 +232,10 @@ class Transport:
         answer = Answer(pipe, call.timeout or self.timeout, call.method)
         try:
             hold(answer)
-            await answer.send(head, call.body)
+            with contextlib.suppress(ConnectionError):  # it may have answered before it read all
+                await answer.send(head, call.body)
             await answer.begin()
-            if answer.status < 400 or call.rest:
+            if answer.status < 300 or call.rest:
                 return answer
             body = await answer.read()
         except OSError as e:
@@ -268,7 +287,7 @@ class Transport:
         """Sends a call with JSON, and returns the answer's."""
         data = None if body is None else json.dumps(body).encode()
         text, _ = await self.bytes(Call(method, path, query or {}, data, **more))
-        return json.loads(text) if text else None
+        return parse_json(text)
 
     def unreachable(self, e: NoAnswer) -> CorralError:
         if isinstance(e.cause, CorralError):
@@ -384,8 +403,8 @@ class Feed(Generic[E]):
                 line = await answer.line(self.most)
                 if line is not None:
                     item = self._understand(line)
+                    self._patience.succeeded()  # a ping is one, too: the command may be quiet for long
                     if item is not None:
-                        self._patience.succeeded()
                         if not self._anew:
                             return item
                     elif not self._anew:
@@ -399,7 +418,7 @@ class Feed(Generic[E]):
                     raise self._transport.unreachable(e) from e
                 error = e.cause
             except UnavailableError as e:
-                if not self._bears(e):
+                if not e.status or not self._bears(e):  # without one it speaks no HTTP
                     raise
                 error = e
             self._drop()

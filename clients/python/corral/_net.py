@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from typing import Any, Awaitable, Coroutine, Protocol, Tuple, TypeVar, Union
+from typing import Any, Awaitable, Coroutine, List, Protocol, Tuple, TypeVar, Union
 
 from ._place import Place
 
@@ -62,9 +62,14 @@ class BlockingPipe:
         return self._sock.recv(_PIECE)
 
     def close(self) -> None:
+        try:
+            self._sock.shutdown(socket.SHUT_RDWR)  # for a thread that waits
+        except OSError:
+            pass
         self._sock.close()
 
-    __del__ = close  # of a stream that is just dropped
+    def __del__(self) -> None:  # of a stream that is just dropped
+        self._sock.close()
 
 
 class Blocking:
@@ -102,13 +107,17 @@ class AsyncPipe:
         self._loop = asyncio.get_running_loop()
         self._reader, self._writer = streams
         self._silent = False
+        self._errors = _late_errors(self._reader)
 
     async def send(self, data: Data, quiet: float) -> None:
         self._writer.write(data)
         await self._within(quiet, self._writer.drain())
 
     async def receive(self, quiet: float) -> bytes:
-        return await self._within(quiet, self._reader.read(_PIECE))
+        piece = await self._within(quiet, self._reader.read(_PIECE))
+        if not piece and self._errors:
+            raise self._errors[0]
+        return piece
 
     # asyncio.wait_for would need a task for each step, and may swallow a cancellation
     # before Python 3.12.
@@ -135,6 +144,19 @@ class AsyncPipe:
     def __del__(self) -> None:  # of a stream that is just dropped, in any thread
         if not self._writer.transport.is_closing() and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(_end, self._writer)
+
+
+def _late_errors(reader: asyncio.StreamReader) -> List[Exception]:
+    """Has an error of the connection come after what was received, as with BlockingPipe.
+    An error of writing would else hide an answer that came before all was written."""
+    errors: List[Exception] = []
+
+    def fail(error: Exception) -> None:
+        errors.append(error)
+        reader.feed_eof()
+
+    setattr(reader, "set_exception", fail)
+    return errors
 
 
 def _end(writer: asyncio.StreamWriter) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import time
 from dataclasses import dataclass
@@ -33,12 +34,12 @@ class Result:
 
     @property
     def text(self) -> str:
-        """output, with U+FFFD for what is not UTF-8."""
-        return self.output.decode("utf-8", "replace")
+        """output, with U+FFFD for what is not UTF-8. A character that was cut off at the end is left out."""
+        return codecs.getincrementaldecoder("utf-8")("replace").decode(self.output, self.omitted == 0)
 
 
-def log_call(status: Dict[str, Any], offset: int, follow: bool = True, limit: int = 0) -> Call:
-    query: Dict[str, Union[str, int, bool, None]] = {"offset": offset, "follow": follow, "limit": limit or None}
+def log_call(status: Dict[str, Any], offset: int, limit: Optional[int] = None, follow: bool = True) -> Call:
+    query: Dict[str, Union[str, int, bool, None]] = {"offset": offset, "follow": follow, "limit": limit}
     return Call("GET", ("sessions", status["sessionId"], "log"), query, accept=TYPE, header=_life(status))
 
 
@@ -69,9 +70,9 @@ class AsyncSession:
 
     def log(self, offset: int = 0, *, follow: bool = True, limit: int = 0) -> AsyncStream:
         """The output from an offset as events: to the end of the session, or without
-        follow what there is now."""
-        return AsyncStream(self._transport, log_call(self.info, offset, follow, limit),
-                      lambda status, at: log_call(status, at, follow, limit), self.info, offset, follow)
+        follow what there is now. limit: at most so many bytes."""
+        return AsyncStream(self._transport, log_call(self.info, offset, limit, follow),
+                      lambda status, at, left: log_call(status, at, left, follow), self.info, offset, follow, limit)
 
     async def wait(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         """Waits for the end, and returns the status. TimeoutError if it runs on."""
@@ -119,6 +120,8 @@ class AsyncSession:
                 answer = await self._transport.open(call)
                 try:
                     taken = int(json.loads(await answer.read())["written"])
+                except OSError as e:
+                    raise NoAnswer(e, sent=True) from e
                 finally:
                     answer.close()
                 if taken != len(data) - done:
@@ -136,7 +139,7 @@ class AsyncSession:
             except CorralError as e:
                 e.written += done
                 raise
-            except (OSError, ValueError, KeyError) as e:
+            except (ValueError, KeyError, TypeError) as e:
                 raise self._transport.lost(call, e) from e
 
     async def remove(self, *, force: bool = False) -> None:

@@ -110,7 +110,7 @@ class Session:
 
     def log(self, offset: int = 0, *, follow: bool = True, limit: int = 0) -> Stream:
         """The output from an offset as events: to the end of the session, or without
-        follow what there is now."""
+        follow what there is now. limit: at most so many bytes."""
         return Stream(self._inner.log(offset, follow=follow, limit=limit))
 
     status = _blocking(AsyncSession.status)

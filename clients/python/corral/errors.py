@@ -158,7 +158,7 @@ _BY_STATUS: Dict[int, Type[CorralError]] = {
 
 
 def from_answer(status: int, body: bytes, retry_after: int = 0) -> CorralError:
-    """The error in an answer with a status of 400 or more."""
+    """The error in an answer with a status of 300 or more: gateways send nobody elsewhere."""
     kind = _BY_STATUS.get(status, InvalidError if status < 500 else InternalError)
     try:
         answer: Dict[str, Any] = json.loads(body)
@@ -167,7 +167,7 @@ def from_answer(status: int, body: bytes, retry_after: int = 0) -> CorralError:
     except (ValueError, TypeError, KeyError):
         text = " ".join(body[:200].decode("utf-8", "replace").split())
         return kind(f"the answer is {status}: {text}", status=status, hint="check that the address is that of a gateway of corral")
-    code = str(error.get("code", ""))
+    code, written = str(error.get("code", "")), answer.get("written")
     kind = _BY_CODE.get(code, kind) if code else kind
     return kind(str(message), hint=str(error.get("hint", "")), details=error.get("details"), status=status, code=code,
-                written=int(answer.get("written", 0)), retry_after=retry_after)
+                written=written if isinstance(written, int) else 0, retry_after=retry_after)

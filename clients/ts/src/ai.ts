@@ -89,8 +89,19 @@ export function sandboxSession(corral: Corral, options: SandboxOptions = {}) {
     throw new InvalidError(`${path} leads to too many links`);
   }
 
-  const start = ({ command, abortSignal: signal, workingDirectory: workdir, env }: CommandOptions, stdin: boolean): Promise<Session> =>
-    corral.start(command, { host: "sandbox", stdin, signal, ...(workdir !== undefined && { workdir }), ...(env !== undefined && { env }) });
+  /** Starts a command. One that is aborted meanwhile is started all the same, and ended then. */
+  function start({ command, abortSignal: signal, workingDirectory: workdir, env }: CommandOptions, stdin: boolean): Promise<Session> {
+    return new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
+      const begun = corral.start(command, { host: "sandbox", stdin, ...(workdir !== undefined && { workdir }), ...(env !== undefined && { env }) });
+      const aborted = (): void => {
+        reject(signal?.reason);
+        begun.then(end).catch(() => {});
+      };
+      signal?.addEventListener("abort", aborted, { once: true });
+      begun.then(resolve, reject).finally(() => signal?.removeEventListener("abort", aborted));
+    });
+  }
 
   async function spawn(command: CommandOptions & { stdin: true }): Promise<WritableProcess>;
   async function spawn(command: CommandOptions & { stdin?: false }): Promise<Process>;

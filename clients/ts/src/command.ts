@@ -38,7 +38,7 @@ export interface StartOptions extends CallOptions {
 export function startBody(command: Command, options: StartOptions): Record<string, unknown> {
   const { signal: _, env, ...body } = options;
   const binary: Record<string, unknown> = {};
-  const result: Record<string, unknown> = { ...body, id: body.id ?? newID() }; // so that the start can be repeated
+  const result: Record<string, unknown> = { ...body, id: body.id || newID() }; // so that the start can be repeated
   if (Array.isArray(command)) {
     if (command.every(isText)) {
       result["args"] = command;

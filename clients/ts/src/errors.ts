@@ -136,7 +136,7 @@ const BY_STATUS = new Map<number, Kind>([
   [504, LostError],
 ]);
 
-/** The error in an answer with a status of 400 or more. */
+/** The error in an answer that is no success. A redirect is none: gateways send nobody elsewhere. */
 export function fromAnswer(status: number, body: Uint8Array, retryAfter = 0): CorralError {
   const byStatus = BY_STATUS.get(status) ?? (status < 500 ? InvalidError : InternalError);
   const text = new TextDecoder().decode(body);

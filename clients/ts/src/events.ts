@@ -106,10 +106,11 @@ export interface StreamCalls {
   /** Begins the stream. */
   first: Call;
   /** Goes on from an offset, once the session is known. */
-  then: (session: Status, offset: number) => Call;
+  then: (session: Status, offset: number, limit?: number) => Call;
   session?: Status;
   offset?: number;
   follow?: boolean;
+  limit?: number | undefined;
 }
 
 /** Iterates over the events of a session. */
@@ -121,16 +122,21 @@ export class Stream extends Feed<Event> {
 
   readonly #calls: StreamCalls;
   readonly #text = new Text();
+  #left: number | undefined; // bytes of the limit
 
   constructor(transport: Transport, calls: StreamCalls, options: CallOptions = {}) {
     super(transport, options);
     this.#calls = calls;
     this.session = calls.session;
     this.offset = calls.offset ?? 0;
+    this.#left = calls.limit || undefined;
   }
 
-  protected call(): Call {
-    return this.session === undefined ? this.#calls.first : this.#calls.then(this.session, this.offset);
+  protected call(): Call | undefined {
+    if (this.#left === 0) {
+      return undefined;
+    }
+    return this.session === undefined ? this.#calls.first : this.#calls.then(this.session, this.offset, this.#left);
   }
 
   protected override bears(): boolean {
@@ -147,12 +153,15 @@ export class Stream extends Feed<Event> {
     }
     this.offset = event.next;
     this.session = event.session ?? this.session;
+    if (this.#left !== undefined) {
+      this.#left = Math.max(0, this.#left - event.data.length);
+    }
     const item = { ...event, text: decode(this.#text, event) } as Event;
     switch (item.type) {
       case "exit":
         return { item, then: "end" };
       case "pause":
-        return { item, then: this.#calls.follow === false ? "end" : "again" };
+        return { item, then: this.#calls.follow === false || this.#left === 0 ? "end" : "again" };
       default:
         return { item };
     }

@@ -29,8 +29,8 @@ export abstract class Feed<E> implements AsyncIterableIterator<E> {
     this.#items = this.#read();
   }
 
-  /** What goes on from here. */
-  protected abstract call(): Call;
+  /** What goes on from here, if anything does. */
+  protected abstract call(): Call | undefined;
 
   /** What a line says, if anything; then: whether there is more in this answer, or in another. */
   protected abstract understand(line: Uint8Array): { item?: E; then?: "end" | "again" };
@@ -83,7 +83,11 @@ export abstract class Feed<E> implements AsyncIterableIterator<E> {
       let error: NoAnswer;
       let answer: Answer | undefined;
       try {
-        answer = await this.#transport.open({ ...this.call(), signal, timeout: QUIET });
+        const call = this.call();
+        if (call === undefined) {
+          return;
+        }
+        answer = await this.#transport.open({ ...call, signal, timeout: QUIET });
         if (yield* this.#received(answer, patience)) {
           return;
         }
@@ -125,11 +129,9 @@ export abstract class Feed<E> implements AsyncIterableIterator<E> {
       }
       for (const line of lines.push(piece)) {
         const { item, then } = this.understand(line);
-        if (item !== undefined) {
-          patience.succeeded();
-          if (then !== "again") {
-            yield item;
-          }
+        patience.succeeded(); // a ping is one, too: the command may be quiet for long
+        if (item !== undefined && then !== "again") {
+          yield item;
         }
         if (then !== undefined) {
           return then === "end";

@@ -5,6 +5,7 @@ import { join } from "./lines.js";
 
 const MAX_ANSWER = 64 << 20;
 const MAX_ERROR = 4 << 20;
+const MAX_TIMER = 2 ** 31 - 1; // milliseconds; a longer one would be over at once
 
 /** Options of every call. */
 export interface CallOptions {
@@ -105,7 +106,7 @@ class Connection {
     const timer = setTimeout(() => {
       this.#silent = true;
       this.#controller.abort();
-    }, this.#quiet * 1000);
+    }, Math.min(this.#quiet * 1000, MAX_TIMER));
     try {
       return await step();
     } catch (e) {
@@ -208,7 +209,7 @@ export class Transport {
       const response = await connection.guard(() => this.#fetch(call, connection.signal));
       this.reached = true;
       const answer = new Answer(response, connection);
-      if (response.status < 400) {
+      if (response.ok) {
         return answer;
       }
       const retryAfter = Number(response.headers.get("Retry-After")) || 0;
@@ -225,7 +226,7 @@ export class Transport {
     // A connection of its own for each request, where the platform lets us: one that was
     // kept open may be that of a killed gateway, and then it is not known what was sent.
     const headers: Record<string, string> = { Connection: "close", Accept: call.accept ?? "application/json", ...this.#place.headers, ...call.headers };
-    const init: RequestInit = { method: call.method, headers, signal, cache: "no-store", credentials: "omit", redirect: call.rest === undefined ? "error" : "manual" };
+    const init: RequestInit = { method: call.method, headers, signal, cache: "no-store", credentials: "omit", redirect: "manual" };
     if (call.body !== undefined) {
       headers["Content-Type"] = call.type ?? "application/json";
       init.body = call.body as Uint8Array<ArrayBuffer>;
@@ -296,7 +297,7 @@ export class Transport {
       return e.reason;
     }
     return new UnavailableError(`no gateway can be reached at ${this.#base}: ${e.message}`, {
-      hint: "check the gateway's address, and whether it listens there",
+      hint: NO_TLS.test(codeOf(e.reason)) ? "use http://, if it is the gateway: what is there speaks no TLS" : "check the gateway's address, and whether it listens there",
       cause: e.reason,
     });
   }
@@ -371,6 +372,9 @@ function codeOf(e: unknown): string {
 // of a network that is gone, also end connections on which a request was sent.
 const BEFORE_SENDING = /^(UND_ERR_CONNECT_TIMEOUT|CERT_\w+|UNABLE_TO_\w+|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|ERR_TLS_CERT_ALTNAME_INVALID)$/;
 
+// What is there answered a handshake with something else.
+const NO_TLS = /^(EPROTO|ERR_SSL_WRONG_VERSION_NUMBER|ERR_SSL_PACKET_LENGTH_TOO_LONG)$/;
+
 function isOfConnecting(e: SystemError | null | undefined): boolean {
   return e?.syscall === "connect" || e?.syscall === "getaddrinfo";
 }
@@ -387,8 +391,9 @@ function wasNotSent(e: unknown): boolean {
   return connecting || BEFORE_SENDING.test(codeOf(e)) || denoError(e) === "Connect";
 }
 
-// Whether there was a connection. Errors of TLS do not tell: what is there may be no gateway.
+// Whether there was a connection. Errors of TLS, and answers that are not HTTP, do not tell:
+// what is there may be no gateway.
 function wasCut(e: unknown): boolean {
   const code = codeOf(e);
-  return (code !== "" || denoError(e) !== "") && !/CERT|TLS|SSL/.test(code) && !wasNotSent(e);
+  return (code !== "" || denoError(e) !== "") && !/CERT|TLS|SSL|EPROTO|HPE_INVALID_CONSTANT/.test(code) && !wasNotSent(e);
 }

@@ -105,8 +105,8 @@ export class Session {
   /** The output from an offset as events: to the end of the session, or without follow what there is now. */
   log(options: LogOptions = {}): Stream {
     const { offset = 0, follow = true, limit } = options;
-    const then = (status: Status, at: number): Call => logCall(status, at, follow, limit);
-    return new Stream(this.#transport, { first: then(this.info, offset), then, session: this.info, offset, follow }, options);
+    const then = (status: Status, at: number, left?: number): Call => logCall(status, at, left, follow);
+    return new Stream(this.#transport, { first: then(this.info, offset, limit), then, session: this.info, offset, follow, limit }, options);
   }
 
   /** Waits for the end, and returns the status. StillRunningError if the time is up before. */
@@ -225,8 +225,8 @@ export class Session {
   }
 }
 
-export function logCall(status: Status, offset: number, follow = true, limit?: number): Call {
-  return { method: "GET", path: ["sessions", status.sessionId, "log"], query: { offset, follow, limit: limit || undefined }, accept: EVENTS_TYPE, headers: life(status) };
+export function logCall(status: Status, offset: number, limit?: number, follow = true): Call {
+  return { method: "GET", path: ["sessions", status.sessionId, "log"], query: { offset, follow, limit }, accept: EVENTS_TYPE, headers: life(status) };
 }
 
 /** Says which session is meant: another may have the ID by now. */
