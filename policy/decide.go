@@ -37,7 +37,7 @@ func Decide(req Request, rules Rules, view View) Decision {
 // A judge compares what a command does with the rules.
 type judge struct {
 	*reading
-	rules Rules
+	rules   Rules
 	exactly []*Rule // that name exactly this command
 	other   []*Rule // that deny or ask
 
