@@ -90,8 +90,14 @@ func closeUnused() error {
 // itself, so that there is no moment at which it has none that tells a dead
 // process from one that is about to lock.
 func makeLocked(tmp string) (*os.File, string, error) {
-	for {
-		dir, err := os.MkdirTemp(tmp, fmt.Sprintf("%s%d-", prefix, os.Getpid()))
+	for n := 0; ; {
+		// The paths of some engines' sockets and directories may have 50 bytes.
+		dir := filepath.Join(tmp, fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), n))
+		err := os.Mkdir(dir, 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			n++
+			continue
+		}
 		if err != nil {
 			return nil, "", err
 		}
