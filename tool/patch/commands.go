@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -182,7 +183,8 @@ describe && cat "$f"`, exitAbsent, exitNoFile), nil, arg(name))
 
 func (w *commands) journals(ctx context.Context) ([]string, error) {
 	out, err := w.run(ctx, `for f in `+journalPrefix+`*; do if [ -d "$f" ]; then printf '%s\n' "$f"; fi; done`, nil)
-	return listed(out), err
+	// A name with a line end in it is two.
+	return slices.DeleteFunc(listed(out), func(name string) bool { return !strings.HasPrefix(name, journalPrefix) }), err
 }
 
 func (w *commands) members(ctx context.Context, journal string) ([]string, error) {
@@ -236,9 +238,10 @@ ln "$1" "$2"`, exitExists), nil, arg(from), arg(to))
 }
 
 func (w *commands) rename(ctx context.Context, from, to string) error {
-	// If $2 were a directory, mv would move $1 into it.
-	_, err := w.run(ctx, existing+fmt.Sprintf(`if [ -h "$2" ]; then rm -f "$2" || exit; fi
-if [ -d "$2" ]; then exit %d; fi
+	// If $2 were a directory, mv would move $1 into it. A directory replaces nothing.
+	_, err := w.run(ctx, existing+fmt.Sprintf(`if [ -d "$1" ] && { [ -e "$2" ] || [ -h "$2" ]; }; then exit %[1]d; fi
+if [ -h "$2" ]; then rm -f "$2" || exit; fi
+if [ -d "$2" ]; then exit %[1]d; fi
 mv -f "$1" "$2"`, exitExists), nil, arg(from), arg(to))
 	return err
 }

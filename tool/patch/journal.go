@@ -63,7 +63,7 @@ type recordChange struct {
 
 // settleLimit bounds the time for putting a patch in place or undoing it. The call's
 // context does not end these.
-const settleLimit = time.Minute
+var settleLimit = time.Minute // changed by tests
 
 // A journal is the journal of one patch.
 type journal struct {
@@ -127,7 +127,9 @@ func (pl *plan) commit(ctx context.Context) (warning string, err error) {
 		}
 	}
 	if err != nil {
-		if left := j.undo(settled); left != nil {
+		undone, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit) // the time may have been why
+		defer cancel()
+		if left := j.undo(undone); left != nil {
 			return "", corral.Errorf(corral.ErrLost, "look at the files; the next patch tries again to undo this one", "the patch failed, and cannot be undone now: %w", fmt.Errorf("%w; then: %w", err, left))
 		}
 		return "", err
@@ -332,8 +334,11 @@ func (j *journal) undo(ctx context.Context) error {
 			kept = append(kept, c.Name)
 		}
 	}
-	for _, dir := range slices.Backward(j.rec.Dirs) {
-		err := j.ws.remove(ctx, dir)
+	for i, dir := range slices.Backward(j.rec.Dirs) {
+		stats, err := j.ws.stat(ctx, dir, j.in("dir", i))
+		if err == nil && stats[0].kind == kindDir && stats[1].kind == kindAbsent { // the patch put it there
+			err = j.ws.remove(ctx, dir)
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !inUse(err) {
 			return fmt.Errorf("cannot remove the directory %s: %w", dir, err)
 		}

@@ -68,6 +68,88 @@ func TestNextCallRecovers(t *testing.T) {
 	}
 }
 
+// What another program made where the patch wanted a directory is not removed.
+func TestUndoSparesForeignFiles(t *testing.T) {
+	for _, kind := range []string{"theirs\n", "-> elsewhere"} {
+		for name, target := range targets {
+			for _, dies := range []bool{false, true} {
+				dir, before := makeEveryKind(t)
+				steps, at, dead := 0, "", false
+				f := faulty{target(t, dir), func(int) error {
+					if at == "new" && !dead {
+						write(t, dir, map[string]string{"new": kind})
+						dead = dies
+					}
+					if dead {
+						return errDead
+					}
+					return nil
+				}, &steps, &at}
+				r := New(Config{Target: f}).Call(t.Context(), callArguments(t, everyKindPatch))
+				if !r.Failed() {
+					t.Fatalf("%s: %+v", name, r)
+				}
+				if _, err := Recover(t.Context(), target(t, dir)); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				after := snapshot(t, dir)
+				if after["new"] == "" {
+					t.Errorf("%s, dies %t: their %q is gone", name, dies, kind)
+				}
+				delete(after, "new")
+				if d := differs(after, before); d != "" {
+					t.Errorf("%s, dies %t: %s", name, dies, d)
+				}
+			}
+		}
+	}
+}
+
+// If the time for putting a patch in place was up, there is time to undo it.
+func TestUndoHasItsOwnTime(t *testing.T) {
+	defer func(was time.Duration) { settleLimit = was }(settleLimit)
+	settleLimit = 100 * time.Millisecond
+	dir, before := makeEveryKind(t)
+	r := New(Config{Target: slow{Directory{Path: dir}}}).Call(t.Context(), callArguments(t, everyKindPatch))
+	if r.Reason == ReasonLost || !r.Failed() {
+		t.Errorf("%+v", r)
+	}
+	if d := differs(snapshot(t, dir), before); d != "" {
+		t.Error(d)
+	}
+}
+
+// A slow target does nothing once its time is up, which is when dir/deep.txt is changed.
+type slow struct{ Target }
+
+func (s slow) open(ctx context.Context) (workspace, error) {
+	ws, err := s.Target.open(ctx)
+	return &slowWorkspace{workspace: ws}, err
+}
+
+type slowWorkspace struct {
+	workspace
+	slept bool
+}
+
+func (w *slowWorkspace) rename(ctx context.Context, from, to string) error {
+	if to == "dir/deep.txt" && !w.slept {
+		w.slept = true
+		<-ctx.Done()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return w.workspace.rename(ctx, from, to)
+}
+
+func (w *slowWorkspace) remove(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return w.workspace.remove(ctx, name)
+}
+
 // A record that no patch can have written is not undone.
 func TestRecordsThatAreNone(t *testing.T) {
 	ok := hash([]byte("a\n"))
