@@ -93,9 +93,16 @@ func normal(s string) string {
 
 // reduced are the lines of a file under each leniency, made when needed.
 type reduced struct {
-	lines []fileLine
-	by    [][]string
+	lines    []fileLine
+	by       [][]string
+	compared int // lines, so far
 }
+
+// Looking for lines, which a patch can make as hard as it likes, is bounded by these.
+const (
+	maxLines    = 1 << 20 // of a file
+	maxSearched = 1 << 27 // lines compared, for a hunk: about a second
+)
 
 func newReduced(lines []fileLine) *reduced {
 	return &reduced{lines: lines, by: make([][]string, len(leniencies))}
@@ -111,17 +118,21 @@ func (r *reduced) under(level int) []string {
 	return r.by[level]
 }
 
-// find returns the index of want in the file, at or after from, or -1. With atEnd, want has
-// to be the file's last lines.
+// find returns the index of want in the file, at or after from, or -1, also if that took too
+// long. With atEnd, want has to be the file's last lines.
 func (r *reduced) find(want []string, from int, atEnd bool) int {
 	last := len(r.lines) - len(want)
 	if atEnd {
 		from = max(from, last)
 	}
+	r.compared += len(want)
 	if from > last {
 		return -1
 	}
 	for level, reduce := range leniencies {
+		if r.compared += len(want) + len(r.lines) - from; r.compared > maxSearched {
+			return -1
+		}
 		have, pattern := r.under(level), make([]string, len(want))
 		for i, w := range want {
 			pattern[i] = reduce(w)

@@ -86,11 +86,18 @@ func update(h Hunk, content []byte) ([]byte, error) {
 		return nil, corral.Errorf(corral.ErrInvalid, "use a command for it", "Failed to update %s: it is a binary file (it has a NUL byte)", h.Path)
 	}
 	lines, mark := splitLines(content)
+	if len(lines) > maxLines {
+		return nil, corral.Errorf(corral.ErrInvalid, "use a command for it", "Failed to update %s: it has more than %d lines", h.Path, maxLines)
+	}
 	r := newReduced(lines)
 	var edits []replacement
 	at := 0 // chunks are in the order of the file
 	for i, c := range h.Chunks {
 		fail := func(want []string, context bool, from int) error {
+			if r.compared > maxSearched {
+				return corral.Errorf(corral.ErrInvalid, "make several patches of it, or copy the lines exactly",
+					"Failed to update %s: to find the lines of its chunks takes more than %d comparisons", h.Path, maxSearched)
+			}
 			return &MatchError{Path: h.Path, Chunk: i + 1, Line: c.Line, Context: context, Expected: shownLines(want), Nearest: r.nearest(want, from)}
 		}
 		for _, context := range c.Contexts {
@@ -106,10 +113,10 @@ func update(h Hunk, content []byte) ([]byte, error) {
 			continue
 		}
 		found := r.find(old, at, c.EndOfFile)
-		for found < 0 && c.endsBlank() {
+		for want := old; found < 0 && len(want) > 1 && c.endsBlank() && r.compared <= maxSearched; {
 			// The empty line may only separate the chunk from the next.
-			c.Lines = c.Lines[:len(c.Lines)-1]
-			found = r.find(c.old(), at, c.EndOfFile)
+			c.Lines, want = c.Lines[:len(c.Lines)-1], want[:len(want)-1]
+			found = r.find(want, at, c.EndOfFile)
 		}
 		if found < 0 {
 			return nil, fail(old, false, at)
@@ -128,11 +135,8 @@ func update(h Hunk, content []byte) ([]byte, error) {
 	return joinLines(mark, append(out, lines[done:]...), lineEnd(lines)), nil
 }
 
-// endsBlank reports whether the chunk ends with an empty line to keep, and has other lines
-// to find.
-func (c Chunk) endsBlank() bool {
-	return c.Lines[len(c.Lines)-1] == Line{Kind: Keep} && len(c.old()) > 1
-}
+// endsBlank reports whether the chunk ends with an empty line to keep.
+func (c Chunk) endsBlank() bool { return c.Lines[len(c.Lines)-1] == Line{Kind: Keep} }
 
 // insertion is the replacement for a chunk without lines to find: it inserts after its
 // context, or at the end of the file.

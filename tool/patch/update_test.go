@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -131,6 +132,20 @@ func TestHostileText(t *testing.T) {
 	chunk := strings.Repeat(" a\n", 100_000) + "-b"
 	if _, err := updated(t, content, "@@", chunk); err == nil {
 		t.Error("it was found")
+	}
+	for name, tc := range map[string]struct{ content, chunks string }{
+		"empty lines behind a chunk": {content, "@@\n-nothing" + strings.Repeat("\n", 2_000_000)},
+		"loose matches":              {strings.Repeat("a\n", 1_000_000) + strings.Repeat(" b\n", 10_000), strings.Repeat("@@\n-b\n+c\n", 9_000) + "@@\n-a"},
+		"many lines":                 {strings.Repeat("\n", 2_000_000), "@@\n-nothing"},
+	} {
+		began := time.Now()
+		_, err := updated(t, tc.content, strings.Split(tc.chunks, "\n")...)
+		if !errors.Is(err, corral.ErrInvalid) || len(err.Error()) > 1000 {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("%s: it took %v", name, took)
+		}
 	}
 }
 
