@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -40,7 +41,7 @@ const maxDepth = 1000
 func check(data []byte, t reflect.Type) error {
 	w := walker{json.NewDecoder(bytes.NewReader(data))}
 	w.dec.UseNumber()
-	if err := w.value(t, "", 0); err != nil {
+	if err := w.value(t, nil, 0); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
@@ -54,8 +55,23 @@ func check(data []byte, t reflect.Type) error {
 
 type walker struct{ dec *json.Decoder }
 
+// A place is the keys that lead to a value, from the last. It is written out for an error only.
+type place struct {
+	up  *place
+	key string
+}
+
+func (p *place) String() string {
+	var keys []string
+	for ; p != nil; p = p.up {
+		keys = append(keys, p.key)
+	}
+	slices.Reverse(keys)
+	return strings.Join(keys, ".")
+}
+
 // value reads one value, which is to become one of a type; nil: of any.
-func (w walker) value(t reflect.Type, path string, depth int) error {
+func (w walker) value(t reflect.Type, at *place, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("the value is nested more than %d deep", maxDepth)
 	}
@@ -71,12 +87,12 @@ func (w walker) value(t reflect.Type, path string, depth int) error {
 			of = t.Elem()
 		}
 		for w.dec.More() {
-			if err := w.value(of, path, depth+1); err != nil {
+			if err := w.value(of, at, depth+1); err != nil {
 				return err
 			}
 		}
 	case json.Delim('{'):
-		return w.object(t, path, depth)
+		return w.object(t, at, depth)
 	default:
 		return nil
 	}
@@ -84,7 +100,7 @@ func (w walker) value(t reflect.Type, path string, depth int) error {
 	return err
 }
 
-func (w walker) object(t reflect.Type, path string, depth int) error {
+func (w walker) object(t reflect.Type, at *place, depth int) error {
 	var known map[string]reflect.Type
 	var of reflect.Type
 	if t != nil && t.Kind() == reflect.Struct {
@@ -100,19 +116,16 @@ func (w walker) object(t reflect.Type, path string, depth int) error {
 			return err
 		}
 		key, _ := token.(string)
-		name := key
-		if path != "" {
-			name = path + "." + key
-		}
+		name := &place{at, key}
 		if seen[key] {
-			return fmt.Errorf("the key %q is given twice", name)
+			return fmt.Errorf("the key %q is given twice", name.String())
 		}
 		seen[key] = true
 		next := of
 		if known != nil {
 			var ok bool
 			if next, ok = known[key]; !ok {
-				return fmt.Errorf("the key %q is not known", name)
+				return fmt.Errorf("the key %q is not known", name.String())
 			}
 		}
 		if err := w.value(next, name, depth+1); err != nil {

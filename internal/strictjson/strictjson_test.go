@@ -2,8 +2,10 @@ package strictjson
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 type inner struct {
@@ -59,4 +61,22 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%q: %v", data, err)
 		}
 	})
+}
+
+// The path of a key is for errors: a long one costs nothing for each key below it.
+func TestLongKeys(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"` + strings.Repeat("k", 1<<20) + `":{"0":0`)
+	for i := range 200_000 {
+		fmt.Fprintf(&b, `,"k%d":0`, i)
+	}
+	b.WriteString("}}")
+	text := []byte(b.String())
+	began := time.Now()
+	if err := Check(text); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 10*time.Second { // 200 GB would be copied
+		t.Errorf("it took %v", took)
+	}
 }
