@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/policy"
 )
 
 // asimiSpec are the sentences about behaviour in asimi's specification of
@@ -156,6 +157,10 @@ var asimiSpec = []struct {
 			if (err != nil) != (i == 3) || err != nil && !errors.Is(err, corral.ErrDenied) {
 				t.Errorf("%d: %v", i, err)
 			}
+		}
+		// What was approved is not the same with a variable by which it runs another program.
+		if v := tool.Tool.Check("GIT_SSH_COMMAND=./evil git status"); v.Outcome != policy.Asked {
+			t.Errorf("%+v", v)
 		}
 		if len(asked) != 3 || asked[0].Display != "git status (Look at it)" || !slices.Equal(asked[2].Programs, []string{"git"}) || !slices.Equal(asked[1].Remember, []string{"git status"}) {
 			t.Errorf("%+v", asked)

@@ -91,7 +91,7 @@ func (t *Tool) Check(command string) Verdict {
 			hidden = text + ": " + hidden
 		}
 	}
-	if hidden == "" && strict && core.specific {
+	if hidden == "" && strict {
 		hidden = redirects(findings)
 	}
 	for _, p := range found {
