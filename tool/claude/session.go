@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/anthropics/anthropic-sdk-go"
@@ -38,7 +39,9 @@ type session struct {
 	ex     corral.Executor
 	log    *slog.Logger
 	skills []string // names below skills/ that were put there
-	ready  bool     // the shell's state has a place
+
+	preparing sync.Mutex
+	ready     bool // the shell's state has a place
 }
 
 // A call is a command that a tool needs.
@@ -71,13 +74,16 @@ func (s *session) output(ctx context.Context, tool string, c call, codes ...int)
 	switch {
 	case err != nil:
 		return "", 0, err
-	case res.Exit.Code != 0 && !slices.Contains(codes, res.Exit.Code):
+	case !res.Exit.Success() && !(exited(res.Exit) && slices.Contains(codes, res.Exit.Code)):
 		return "", 0, failed(res)
 	case res.Stdout.Omitted > 0:
 		return "", 0, errTooMuch
 	}
 	return out, res.Exit.Code, nil
 }
+
+// exited reports whether a command ended by itself, and not at its time-out.
+func exited(e corral.Exit) bool { return e.Reason == corral.ReasonExited && e.Code >= 0 }
 
 // failed says how a command failed.
 func failed(res runner.Result) error {

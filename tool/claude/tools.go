@@ -19,13 +19,15 @@ import (
 // does not let be set is not taken over. %s is the session's directory.
 const keepState = `unset BASH_ENV
 [ -f %[1]s/state ] && . %[1]s/state 2>/dev/null
-trap '{ set +x; unset "${!CORRAL_@}"; { printf "cd -- %%q\n" "$PWD"; declare -p; declare -f; } >%[1]s/new && mv -f %[1]s/new %[1]s/state; } 2>/dev/null' EXIT
+trap '{ set +x; unset "${!CORRAL_@}"; { printf "cd -- %%q\n" "$PWD"; declare -p; declare -f; } >%[1]s/new.$$ && mv -f %[1]s/new.$$ %[1]s/state; } 2>/dev/null' EXIT
 `
 
 func (s *session) place() string { return "/tmp/claude-" + s.id }
 
 // prepare makes a place for the shell's state in the sandbox.
 func (s *session) prepare(ctx context.Context) error {
+	s.preparing.Lock() // the tools of one message run at the same time
+	defer s.preparing.Unlock()
 	if s.ready {
 		return nil
 	}
@@ -55,7 +57,7 @@ func (s *session) bash(ctx context.Context, in anthropic.BetaManagedAgentsAgentT
 	})
 	out := text(res.Output.String())
 	switch {
-	case err == nil && res.Exit.Code == 0:
+	case err == nil && res.Exit.Success():
 		return out, nil
 	case err == nil:
 		err = errors.New(res.Exit.String())
@@ -171,7 +173,7 @@ func (s *session) grep(ctx context.Context, in anthropic.BetaManagedAgentsAgentT
 	switch {
 	case err != nil:
 		return "", err
-	case res.Exit.Code < 0 || res.Exit.Code > 1 && out == "": // else some files could not be read
+	case !exited(res.Exit) || res.Exit.Code > 1 && out == "": // else some files could not be read
 		return "", failed(res)
 	}
 	return cmp.Or(strings.TrimSuffix(out, "\n"), noMatches), nil

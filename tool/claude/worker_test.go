@@ -63,6 +63,11 @@ func (g *rig) options() claude.Options {
 				`sh -c mkdir -p "$1" && cat >"$1/rc" sh /tmp/claude-` + session: prepared,
 				"bash -c -- echo":  fakeexec.Print("out\n", "", 3),
 				"bash -c -- sleep": fakeexec.Sleep,
+				"bash -c -- trap": func(io *fakeexec.IO) int { // ends by itself after its time-out
+					io.Ignore(corral.SIGTERM)
+					time.Sleep(100 * time.Millisecond)
+					return 0
+				},
 			}}, g}, nil
 		},
 	}
@@ -118,12 +123,13 @@ func bash(command string, more ...any) claudeapi.Call {
 
 func TestSession(t *testing.T) {
 	g := newRig(t)
-	s := g.api.Add(&claudeapi.Session{ID: "sesn_1", Calls: []claudeapi.Call{bash("echo"), bash(""), bash("sleep", "timeout_ms", 20), {Tool: "read", Input: map[string]any{"view_range": []int{1}}}}})
+	s := g.api.Add(&claudeapi.Session{ID: "sesn_1", Calls: []claudeapi.Call{bash("echo"), bash(""), bash("sleep", "timeout_ms", 20), bash("trap", "timeout_ms", 20), {Tool: "read", Input: map[string]any{"view_range": []int{1}}}}})
 	g.run(s)
 	want := []claudeapi.Result{
 		{Text: "out\nexit code 3", Error: true},
 		{Text: "command is required", Error: true},
 		{Text: "timed out, signal SIGTERM (15)", Error: true},
+		{Text: "timed out, exit code 0", Error: true},
 		{Text: "file_path is required, and view_range is [start_line, end_line]", Error: true},
 	}
 	if diff := cmp.Diff(want, s.Results()); diff != "" {

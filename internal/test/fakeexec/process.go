@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -52,8 +53,12 @@ func newProcess(ex *Executor, cmd corral.Command, pid int) *process {
 
 // run lives as long as the program; a time-out is enforced beside it.
 func (p *process) run(program Program) {
+	var late atomic.Bool
 	if p.cmd.Timeout > 0 {
-		term := time.AfterFunc(p.cmd.Timeout, func() { p.kill(corral.SIGTERM, corral.ReasonTimeout) })
+		term := time.AfterFunc(p.cmd.Timeout, func() {
+			late.Store(true)
+			p.kill(corral.SIGTERM, corral.ReasonTimeout)
+		})
 		defer term.Stop()
 		grace := p.cmd.Grace
 		if grace == 0 {
@@ -70,7 +75,11 @@ func (p *process) run(program Program) {
 		Context: p.ctx, Command: p.cmd, Stdin: &stdinReader{p: p}, p: p,
 		Stdout: streamWriter{p, corral.Stdout}, Stderr: streamWriter{p, stderr},
 	})
-	p.end(corral.Exit{Code: code, Reason: corral.ReasonExited})
+	why := corral.ReasonExited
+	if late.Load() {
+		why = corral.ReasonTimeout
+	}
+	p.end(corral.Exit{Code: code, Reason: why})
 }
 
 // end is the process's end if it has not ended.
