@@ -114,19 +114,22 @@ const (
 )
 
 func openRecords(dir string, ephemeral bool, log *slog.Logger) (*records, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make the directory of logs: %w", err)
+	root, err := makeRoot(dir)
+	for range 10 { // it was found unused, and moved, just before it was open
+		if !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		root, err = makeRoot(dir)
 	}
-	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the directory of logs: %w", err)
+		return nil, fmt.Errorf("cannot make the directory of logs: %w", err)
 	}
 	r := &records{root: root, ephemeral: ephemeral, log: log, index: map[string]entry{}}
 	if ephemeral {
 		return r, nil
 	}
 	err = r.open(time.Now().Add(-Retain))
-	if !r.isAt(dir) { // it was found unused, and moved, just before it was open
+	if !r.isAt(dir) { // the same, a little later
 		r.close()
 		return openRecords(dir, ephemeral, log)
 	}
@@ -135,6 +138,13 @@ func openRecords(dir string, ephemeral bool, log *slog.Logger) (*records, error)
 		return nil, fmt.Errorf("cannot open the records in %s: %w", dir, err)
 	}
 	return r, nil
+}
+
+func makeRoot(dir string) (*os.Root, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(dir)
 }
 
 // isAt reports whether a path leads to the records; see Unused.
