@@ -166,9 +166,7 @@ func (d Directory) Read(ctx context.Context, name string, o ReadOptions, to func
 		if f, s, err = regular(p.dir, p.base); err != nil {
 			return err
 		}
-		info = newInfo(name)
-		info.Type, info.Mode, info.Size, info.ModTime = TypeFile, s.mode, s.size, s.mtime.Truncate(time.Second).UTC()
-		info.UID, info.GID = t.seen(s.uid), t.seen(s.gid)
+		info = t.describe(name, s)
 		return nil
 	}); err != nil {
 		return err

@@ -249,6 +249,18 @@ func (t *tree) info(name string, d dir, base string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+	i := t.describe(name, s)
+	switch s.typ {
+	case TypeLink:
+		i.Target, err = d.readlink(base)
+	case TypeFile:
+		i.Attributes = d.attributes(base)
+	}
+	return i, err
+}
+
+// describe is what a stat says, as the sandbox sees it.
+func (t *tree) describe(name string, s stat) Info {
 	i := newInfo(name)
 	i.Type, i.Mode, i.Size, i.ModTime = s.typ, s.mode, s.size, s.mtime.Truncate(time.Second).UTC()
 	i.setSpecial(s.special)
@@ -261,13 +273,7 @@ func (t *tree) info(name string, d dir, base string) (Info, error) {
 			i.GID = t.shown.GID
 		}
 	}
-	switch s.typ {
-	case TypeLink:
-		i.Target, err = d.readlink(base)
-	case TypeFile:
-		i.Attributes = d.attributes(base)
-	}
-	return i, err
+	return i
 }
 
 // nobody is what a user namespace shows for IDs that it has none for.
