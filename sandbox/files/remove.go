@@ -45,31 +45,23 @@ const (
 )
 
 // removeTree removes a directory in d with what is in it. It may be deeper than
-// there are descriptors: what is too deep is moved up.
+// there are descriptors: what is too deep is moved up, into that directory itself, so
+// that nothing of it is elsewhere when this is broken off.
 func removeTree(ctx context.Context, d dir, base string) error {
-	r := remover{ctx: ctx, top: d}
-	if err := r.remove(d, base, 0); err != nil {
-		return err
-	}
-	for len(r.moved) > 0 {
-		next := r.moved[0]
-		r.moved = r.moved[1:]
-		if err := r.remove(d, next, 0); err != nil {
-			return err
-		}
-	}
-	return nil
+	r := remover{ctx: ctx}
+	return r.remove(d, base, 0)
 }
 
 type remover struct {
 	ctx   context.Context
-	top   dir
-	moved []string // in top
+	top   dir      // that is removed, while it is emptied
+	moved []string // into top
 }
 
 func (r *remover) remove(d dir, base string, level int) error {
 	if level > maxOpen {
 		up := ".corral-remove-" + rand.Text()
+		allow(d, base) // a directory that moves is written to
 		if err := d.rename(base, r.top, up); err != nil {
 			return ignoreAbsent(err)
 		}
@@ -90,21 +82,33 @@ func (r *remover) remove(d dir, base string, level int) error {
 }
 
 func (r *remover) empty(d dir, base string, level int) error {
-	sub, err := r.enter(d, base)
+	allow(d, base)
+	sub, err := d.sub(base)
 	if err != nil {
 		return ignoreAbsent(err)
 	}
 	defer sub.Close()
-	return eachName(sub, func(name string) error {
-		if err := r.ctx.Err(); err != nil {
-			return err
-		}
-		err := sub.remove(name, false)
-		if errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.EPERM) || isKind(err) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
-			return r.remove(sub, name, level+1)
-		}
-		return ignoreAbsent(err)
-	})
+	if level == 0 {
+		r.top = sub
+	}
+	err = eachName(sub, func(name string) error { return r.member(sub, name, level) })
+	for level == 0 && err == nil && len(r.moved) > 0 {
+		next := r.moved[0]
+		r.moved = r.moved[1:]
+		err = r.remove(sub, next, 1)
+	}
+	return err
+}
+
+func (r *remover) member(d dir, name string, level int) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	err := d.remove(name, false)
+	if errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.EPERM) || isKind(err) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
+		return r.remove(d, name, level+1)
+	}
+	return ignoreAbsent(err)
 }
 
 func isKind(err error) bool {
@@ -112,13 +116,12 @@ func isKind(err error) bool {
 	return errors.As(err, &kind)
 }
 
-// enter opens a directory. Its owner may, whatever its mode is.
-func (r *remover) enter(d dir, base string) (dir, error) {
+// allow lets a directory's owner do all with it, whatever its mode is.
+func allow(d dir, base string) {
 	if s, err := d.lstat(base); err == nil && s.typ == TypeDir && s.mode&0o700 != 0o700 {
 		// What fails here fails again, and with a better reason.
 		_ = d.chmod(base, 0o700)
 	}
-	return d.sub(base)
 }
 
 // RemoveTree removes a directory of this machine with its content. That may have been
