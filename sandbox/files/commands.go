@@ -44,7 +44,7 @@ const statFormat = `stat -c '%f %s %u %g %Y' `
 
 // absent ends a script if there is no $1.
 var absent = fmt.Sprintf(`if [ ! -e "$1" ] && [ ! -h "$1" ]; then
-	if [ -d "$(dirname "$1")" ] && [ ! -x "$(dirname "$1")" ]; then echo 'Permission denied' >&2; exit 1; fi
+	if [ -d "${1%%/*}/" ] && [ ! -x "${1%%/*}/" ]; then echo 'Permission denied' >&2; exit 1; fi
 	exit %d
 fi
 `, script.ExitAbsent)
@@ -450,13 +450,17 @@ func (c Commands) Download(ctx context.Context, name string, w io.Writer, l Limi
 	if err != nil {
 		return Totals{}, err
 	}
-	out, top := newWriter(w, l), name
+	out := newWriter(w, l)
+	dir, base := path.Split(name)
+	if name == "/" || name == c.Root {
+		dir, base = name, "."
+	}
 	// One file alone, since it takes commands of its own.
 	out.empty = func(e string) ([]byte, error) {
-		if e != path.Base(top) {
+		if e != base {
 			return nil, nil
 		}
-		return ReadFile(ctx, c, top)
+		return ReadFile(ctx, c, name)
 	}
 	pr, pw := io.Pipe()
 	type result struct {
@@ -469,11 +473,7 @@ func (c Commands) Download(ctx context.Context, name string, w io.Writer, l Limi
 		pr.CloseWithError(err)
 		done <- result{got, err}
 	}()
-	base := "./" + path.Base(name)
-	if name == "/" || name == c.Root {
-		name, base = name+"/.", "."
-	}
-	err = c.stream().Stream(ctx, absent+`cd "$(dirname "$1")" && exec tar -cf - "$2"`, pw, name, base)
+	err = c.stream().Stream(ctx, absent+`cd "$2" && exec tar -cf - "./$3"`, pw, name, dir, base)
 	pw.CloseWithError(errors.Join(err, io.EOF))
 	res := <-done
 	if err == nil || res.err != nil && errors.Is(err, res.err) { // else it is what came of that
