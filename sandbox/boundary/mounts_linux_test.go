@@ -37,6 +37,10 @@ func TestKernelMounts(t *testing.T) {
 			t.Errorf("after %d lines: %q, want %q", n, got, want)
 		}
 	}
+	long := "22 1 0:20 / /over rw - overlay overlay rw,lowerdir=" + strings.Repeat(":/layer", 100_000) + "\n"
+	if got := kernelMountBelow(strings.NewReader(long+line), "/srv"); got != "/srv/proc" {
+		t.Errorf("after a long line: %q", got)
+	}
 	if got := systemMountBelow("/"); got == "" {
 		t.Error("nothing of the kernel is mounted on this machine")
 	}

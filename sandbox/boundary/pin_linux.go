@@ -143,9 +143,14 @@ func systemMountBelow(dir string) string {
 	return kernelMountBelow(f, dir)
 }
 
+// maxMountLine bounds a line of a table of mounts, in bytes. That of an overlay of many
+// directories has them all.
+const maxMountLine = 16 << 20
+
 // kernelMountBelow is what a table of mounts says of that.
 func kernelMountBelow(r io.Reader, dir string) string {
 	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxMountLine)
 	for n := 0; n < maxLines && lines.Scan(); n++ {
 		line := lines.Text()
 		left, right, ok := strings.Cut(line, " - ")
