@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
@@ -457,7 +458,9 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.C
 func (e *Engine) Attach(ctx context.Context, id string) (io.ReadWriteCloser, error) {
 	dial, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
-	h, err := e.c.ContainerAttach(dial, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true})
+	h, err := hijack(dial, func(ctx context.Context) (types.HijackedResponse, error) {
+		return e.c.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true})
+	})
 	if err != nil {
 		return nil, e.fail("attach to the container "+id, err)
 	}

@@ -135,8 +135,9 @@ func (e *Engine) exec(ctx context.Context, id string, opts container.ExecOptions
 	if err != nil {
 		return nil, e.execError(ctx, id, err)
 	}
-	attach := container.ExecAttachOptions{Tty: opts.Tty, ConsoleSize: opts.ConsoleSize}
-	h, err := e.attach(dial, made.ID, attach)
+	h, err := hijack(dial, func(ctx context.Context) (types.HijackedResponse, error) { // which starts the command
+		return e.c.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{Tty: opts.Tty, ConsoleSize: opts.ConsoleSize})
+	})
 	switch {
 	case err == nil:
 	case client.IsErrConnectionFailed(err), strings.Contains(err.Error(), "unable to upgrade"), strings.Contains(err.Error(), "cannot connect"):
@@ -155,16 +156,16 @@ func (e *Engine) exec(ctx context.Context, id string, opts container.ExecOptions
 	return x, nil
 }
 
-// attach starts the command. The client waits for the engine's answer without
-// looking at ctx.
-func (e *Engine) attach(ctx context.Context, exec string, opts container.ExecAttachOptions) (types.HijackedResponse, error) {
+// hijack connects to streams of the engine. The client waits for the engine's answer
+// without looking at ctx.
+func hijack(ctx context.Context, connect func(context.Context) (types.HijackedResponse, error)) (types.HijackedResponse, error) {
 	type answer struct {
 		h   types.HijackedResponse
 		err error
 	}
 	got := make(chan answer)
 	go func() {
-		h, err := e.c.ContainerExecAttach(ctx, exec, opts)
+		h, err := connect(ctx)
 		select {
 		case got <- answer{h, err}:
 		case <-ctx.Done():
