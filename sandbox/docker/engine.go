@@ -53,6 +53,7 @@ type Options struct {
 type Engine struct {
 	c      *client.Client
 	agreed sync.Once // on a version of the API
+	filled sync.Map  // names of volumes that have been looked at: see Fill
 
 	mu    sync.Mutex
 	name  string // which engine it is

@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
-	"github.com/docker/docker/api/types/volume"
 
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/engine"
@@ -19,47 +19,73 @@ import (
 // fillTarget is where a volume is in the container that fills it.
 const fillTarget = "/corral-volume"
 
-// Fill implements engine.Filler. The file is copied through a container that
-// is never started.
-func (e *Engine) Fill(ctx context.Context, name, image, file string, content []byte) (err error) {
+// Fill implements engine.Filler. The file is copied through a container that is never
+// started. A volume that is there may be one that a killed program did not fill, so it
+// is looked at, once.
+func (e *Engine) Fill(ctx context.Context, name, image, file string, content []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, longCall)
 	defer cancel()
-	if _, err := e.c.VolumeInspect(ctx, name); err == nil {
-		return nil
-	} else if !errdefs.IsNotFound(err) {
-		return e.fail("look at the volume "+name, err)
-	}
-	if _, err := e.c.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: map[string]string{sandbox.Label: "warden"}}); err != nil {
-		return e.fail("make the volume "+name, err)
-	}
-	defer func() {
-		if err != nil { // half filled: not to be found by the next
-			err = errors.Join(err, e.c.VolumeRemove(context.WithoutCancel(ctx), name, true))
+	if _, seen := e.filled.Load(name); seen {
+		if _, err := e.c.VolumeInspect(ctx, name); err == nil {
+			return nil
+		} else if !errdefs.IsNotFound(err) {
+			return e.fail("look at the volume "+name, err)
 		}
-	}()
-	made, err := e.c.ContainerCreate(ctx,
+	}
+	archive, err := archived(file, content)
+	if err != nil {
+		return err
+	}
+	for {
+		err := e.fill(ctx, name, image, file, int64(len(content)), archive)
+		switch {
+		case err == nil:
+			e.filled.Store(name, true)
+			return nil
+		case errors.Is(err, engine.ErrNoImage):
+			return err
+		case (errdefs.IsNotFound(err) || errdefs.IsConflict(err)) && wait(ctx) == nil: // another has filled it
+			continue
+		}
+		return e.fail("fill the volume "+name, err)
+	}
+}
+
+// fill makes a volume, unless it exists, and puts the file into it, unless it is there in
+// full. All who do so use one container, in which the engine copies one file at a time.
+// The error is not found or conflict if another removes it meanwhile.
+func (e *Engine) fill(ctx context.Context, name, image, file string, size int64, archive []byte) (err error) {
+	id := name + "-fill"
+	_, err = e.c.ContainerCreate(ctx,
 		&container.Config{Image: image, Entrypoint: []string{"/"}, Labels: map[string]string{sandbox.Label: "fill"}, NetworkDisabled: true},
-		&container.HostConfig{NetworkMode: "none", Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: fillTarget}}},
-		nil, nil, "")
+		&container.HostConfig{NetworkMode: "none", Mounts: []mount.Mount{{
+			Type: mount.TypeVolume, Source: name, Target: fillTarget, VolumeOptions: &mount.VolumeOptions{Labels: map[string]string{sandbox.Label: "warden"}},
+		}}}, nil, nil, id)
 	if errdefs.IsNotFound(err) {
 		return fmt.Errorf("%w: %s", engine.ErrNoImage, image)
 	}
-	if err != nil {
-		return e.fail("make a container to fill the volume "+name, err)
+	if err != nil && !errdefs.IsConflict(err) {
+		return err
 	}
-	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), made.ID)) }()
+	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
+	if there, err := e.c.ContainerStatPath(ctx, id, path.Join(fillTarget, file)); err == nil && there.Size == size {
+		return nil
+	} else if err != nil && !errdefs.IsNotFound(err) {
+		return err
+	}
+	return e.c.CopyToContainer(ctx, id, fillTarget, bytes.NewReader(archive), container.CopyToContainerOptions{})
+}
+
+// archived is an executable file as an archive.
+func archived(name string, content []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	if err := w.WriteHeader(&tar.Header{Name: file, Mode: 0o555, Size: int64(len(content)), Format: tar.FormatUSTAR}); err != nil {
-		return err
+	err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o555, Size: int64(len(content)), Format: tar.FormatUSTAR})
+	if err == nil {
+		_, err = w.Write(content)
 	}
-	if _, err := w.Write(content); err != nil {
-		return err
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	return e.fail("fill the volume "+name, e.c.CopyToContainer(ctx, made.ID, fillTarget, &b, container.CopyToContainerOptions{}))
+	err = errors.Join(err, w.Close())
+	return b.Bytes(), err
 }
 
 // RemoveVolume implements engine.VolumeEngine.
