@@ -143,7 +143,7 @@ func (d docker) ReadFile(ctx context.Context, ref, name string, limit int64) (_ 
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
 		defer cancel()
-		err = errors.Join(err, d.api.ContainerRemove(end, c.ID, container.RemoveOptions{Force: true}))
+		err = errors.Join(err, d.api.ContainerRemove(end, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})) // those that the image asks for
 	}()
 	body, _, err := d.api.CopyFromContainer(ctx, c.ID, name)
 	if err != nil {

@@ -36,6 +36,7 @@ type fakeEngine struct {
 	pulls  []image.PullOptions
 
 	containers int
+	volumes    int // of containers of images that ask for one
 
 	arch   string // of the engine; empty: this machine's
 	broken error  // of every call
@@ -209,6 +210,7 @@ func (f *fakeEngine) ContainerCreate(_ context.Context, config *container.Config
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.containers++
+	f.volumes++
 	return container.CreateResponse{ID: config.Image}, err
 }
 
@@ -237,9 +239,12 @@ func (f *fakeEngine) CopyFromContainer(_ context.Context, id, path string) (io.R
 	}
 }
 
-func (f *fakeEngine) ContainerRemove(_ context.Context, id string, _ container.RemoveOptions) error {
+func (f *fakeEngine) ContainerRemove(_ context.Context, id string, o container.RemoveOptions) error {
 	f.mu.Lock()
 	f.containers--
+	if o.RemoveVolumes {
+		f.volumes--
+	}
 	f.mu.Unlock()
 	return f.called("rm %s", id)
 }

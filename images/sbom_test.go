@@ -194,8 +194,8 @@ func TestStoreSBOM(t *testing.T) {
 	if text, err := s.SBOM(t.Context(), "none:1"); !errors.Is(err, ErrNoImage) {
 		t.Errorf("of no image: %q, %v", text, err)
 	}
-	if f.containers != 0 {
-		t.Errorf("%d containers are left", f.containers)
+	if f.containers != 0 || f.volumes != 0 {
+		t.Errorf("%d containers are left, and %d volumes", f.containers, f.volumes)
 	}
 }
 
