@@ -51,7 +51,8 @@ func makeFiles(c containers.Container) (_ *pipes, err error) {
 	name := hostname(c.ID)
 	// The container's user reads them, and can be any.
 	for file, text := range map[string]string{hostsFile: hosts + name + "\n", hostnameFile: name + "\n"} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+		file = filepath.Join(dir, file)
+		if err := errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, 0o644)); err != nil { // whatever the umask is
 			return nil, err
 		}
 	}

@@ -1,0 +1,28 @@
+package containerd
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/containerd/containerd/v2/core/containers"
+)
+
+// A container's user can read its /etc/hosts, whatever this program lets others read.
+func TestFilesWithUmask(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	dir := filepath.Join(t.TempDir(), "box")
+	p, err := makeFiles(containers.Container{ID: "box", Labels: map[string]string{labelDir: dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{hostsFile, hostnameFile} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != 0o644 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+}
