@@ -81,7 +81,7 @@ func (m *Mapping) clone(fd int, below bool) (tree int, err error) {
 func (m *Mapping) Mount(fd int, below bool) (target string, release func() error, err error) {
 	// The engine's runtime has to get through it as another user, and there are
 	// no names in it that can be guessed.
-	if err := os.MkdirAll(idmapDir, 0o711); err != nil {
+	if err := errors.Join(os.MkdirAll(idmapDir, 0o711), os.Chmod(idmapDir, 0o711)); err != nil { // whatever the umask is
 		return "", nil, err
 	}
 	sweepIdmaps()
