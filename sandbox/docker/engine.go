@@ -309,6 +309,7 @@ func configs(s engine.Spec) (*container.Config, *container.HostConfig, error) {
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges"},
 		IpcMode:        "private",
+		CgroupnsMode:   container.CgroupnsModePrivate, // with version 1 the engine's own choice is the machine's
 		LogConfig:      container.LogConfig{Type: "none"},
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		Runtime:        s.Runtime,

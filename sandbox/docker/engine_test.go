@@ -20,7 +20,7 @@ func TestConfigsAreHardened(t *testing.T) {
 			t.Fatal(err)
 		}
 		if host.Privileged || host.ReadonlyRootfs == s.Root || !slices.Equal(host.CapDrop, []string{"ALL"}) || (len(host.CapAdd) > 0) != s.Root || !slices.Contains(host.SecurityOpt, "no-new-privileges") ||
-			host.PidMode != "" || host.UTSMode != "" || host.UsernsMode != "" || host.IpcMode != "private" || len(host.Devices) > 0 || host.LogConfig.Type != "none" || host.PublishAllPorts {
+			host.PidMode != "" || host.UTSMode != "" || host.UsernsMode != "" || host.IpcMode != "private" || host.CgroupnsMode != "private" || len(host.Devices) > 0 || host.LogConfig.Type != "none" || host.PublishAllPorts {
 			t.Errorf("%+v", host)
 		}
 		for _, c := range host.CapAdd { // what is about the files and users of the container alone
