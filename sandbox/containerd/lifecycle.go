@@ -227,16 +227,12 @@ func (e *Engine) remove(ctx context.Context, id string) error {
 func (e *Engine) removeTask(ctx context.Context, id string, kill bool) error {
 	service := e.c.TaskService()
 	if kill {
-		_, err := service.Kill(ctx, &tasks.KillRequest{ContainerID: id, Signal: uint32(syscall.SIGKILL), All: true})
-		switch err = native(err); {
-		case err == nil:
-			if _, err := service.Wait(ctx, &tasks.WaitRequest{ContainerID: id}); err != nil && !errdefs.IsNotFound(native(err)) {
-				return native(err)
-			}
-		case errdefs.IsNotFound(err), errdefs.IsFailedPrecondition(err): // there is none that runs
+		err := e.kill(ctx, id)
+		switch {
+		case err == nil, errdefs.IsNotFound(err), errdefs.IsFailedPrecondition(err): // there is none that runs
 		default:
-			if kerr := e.killInit(ctx, id); kerr != nil {
-				return errors.Join(err, kerr)
+			if kerr := e.killRefused(ctx, id); kerr != nil {
+				return errors.Join(kerr, err)
 			}
 		}
 	}
@@ -247,18 +243,32 @@ func (e *Engine) removeTask(ctx context.Context, id string, kill bool) error {
 	return nil
 }
 
-// killInit kills the first process of a container that was made and not started:
-// gVisor refuses to signal that. It has no other process. It refuses as well to
-// signal what has ended, and then there is nothing to kill.
-func (e *Engine) killInit(ctx context.Context, id string) error {
+// kill kills what runs in a container, and waits for the end of it.
+func (e *Engine) kill(ctx context.Context, id string) error {
+	_, err := e.c.TaskService().Kill(ctx, &tasks.KillRequest{ContainerID: id, Signal: uint32(syscall.SIGKILL), All: true})
+	if err == nil {
+		_, err = e.c.TaskService().Wait(ctx, &tasks.WaitRequest{ContainerID: id})
+	}
+	return native(err)
+}
+
+// killRefused kills what gVisor refuses to signal: what is frozen, and the first process
+// of a container that was made and not started, which has no other process. It refuses as
+// well to signal what has ended, and then there is nothing to kill.
+func (e *Engine) killRefused(ctx context.Context, id string) error {
 	r, err := e.c.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
 	if err != nil {
 		return native(err)
 	}
-	if r.Process.Status == task.Status_STOPPED {
+	switch {
+	case r.Process.Status == task.Status_STOPPED:
 		return nil
-	}
-	if r.Process.Status != task.Status_CREATED || r.Process.Pid <= 1 {
+	case r.Process.Status == task.Status_PAUSED:
+		if _, err := e.c.TaskService().Resume(ctx, &tasks.ResumeTaskRequest{ContainerID: id}); err != nil {
+			return native(err)
+		}
+		return e.kill(ctx, id)
+	case r.Process.Status != task.Status_CREATED || r.Process.Pid <= 1:
 		return fmt.Errorf("its first process is %v", r.Process.Status)
 	}
 	if err := syscall.Kill(int(r.Process.Pid), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {

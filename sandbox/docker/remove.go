@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -38,17 +39,23 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 // seconds for the note, which are not enough on a machine that is busy enough:
 // Docker then finds no process any more, forgets the container, and never ends
 // the one beside it (containerd-shim), which is left for good.
+// Of gVisor it cannot kill what is frozen in less, and leaves the same.
 func (e *Engine) end(ctx context.Context, id string) error {
-	if err := e.c.ContainerKill(ctx, id, "KILL"); err != nil {
-		return ctx.Err() // it does not run, or is gone; else its removal says what is wrong
-	}
-	for {
+	for killed := false; ; killed = true {
 		c, err := e.inspect(ctx, id)
 		if err != nil || c.State == nil || !c.State.Running {
-			return ctx.Err() // as above
+			return ctx.Err() // it does not run, or is gone; else its removal says what is wrong
 		}
-		if err := wait(ctx); err != nil {
-			return err
+		if killed {
+			err = wait(ctx)
+		} else {
+			if c.State.Paused {
+				err = e.c.ContainerUnpause(ctx, id)
+			}
+			err = errors.Join(err, e.c.ContainerKill(ctx, id, "KILL"))
+		}
+		if err != nil {
+			return ctx.Err() // as above
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestRemoveWaitsForTheEnd(t *testing.T) {
 		case strings.HasSuffix(what, "ping"):
 		case what == "GET json":
 			looks++
-			fmt.Fprintf(w, `{"Id":"box","State":{"Running":%t},"Config":{}}`, looks < 3)
+			fmt.Fprintf(w, `{"Id":"box","State":{"Running":%t},"Config":{}}`, looks < 4)
 		default:
 			w.WriteHeader(http.StatusNoContent)
 		}
@@ -42,7 +42,7 @@ func TestRemoveWaitsForTheEnd(t *testing.T) {
 	if err := e.Remove(t.Context(), "box"); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Join(calls, ", "), "POST kill, GET json, GET json, GET json, DELETE box"; got != want {
+	if got, want := strings.Join(calls, ", "), "GET json, POST kill, GET json, GET json, GET json, DELETE box"; got != want {
 		t.Errorf("%s; want %s", got, want)
 	}
 }
@@ -78,7 +78,7 @@ func TestInspectWhileItEnds(t *testing.T) {
 		if !strings.HasSuffix(r.URL.Path, "/json") {
 			return
 		}
-		if looks++; looks < 3 {
+		if looks++; looks < 4 {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusInternalServerError)
 			fmt.Fprint(w, `{"message":"read /proc/4975/cgroup: no such process"}`)
