@@ -231,10 +231,11 @@ func (f fakeImages) Image(context.Context, string) (images.EngineImage, error) {
 }
 
 func TestCheckImage(t *testing.T) {
-	old := fakeImages{image: images.EngineImage{Labels: map[string]string{images.LabelRecipe: "x"}}}
+	old := fakeImages{image: images.EngineImage{Labels: map[string]string{images.LabelImage: images.Busybox, images.LabelRecipe: "x"}}}
 	ctx := t.Context()
 	check(t, "foreign", Image(ctx, "debian:12", fakeImages{image: images.EngineImage{Size: 5e6}}), OK, "debian:12, 4.8 MiB")
 	check(t, "missing", Image(ctx, "debian:12", fakeImages{err: cerrdefs.ErrNotFound}), Warn, "corral images ensure debian:12")
 	check(t, "stale", Image(ctx, images.Busybox, old), Warn, "older recipe")
+	check(t, "built on it", Image(ctx, "mine:1", old), OK, "mine:1")
 	check(t, "broken", Image(ctx, "debian:12", fakeImages{err: errors.New("boom")}), Fail, "boom")
 }

@@ -43,7 +43,7 @@ func Image(ctx context.Context, ref string, eng images.Engine) Finding {
 			Meaning: "The first command in a sandbox waits until it was built or pulled.", Fix: "corral images ensure " + ref}
 	case err != nil:
 		return Failed(name, err, "It is not known whether the image of sandboxes is there.")
-	case r.Labels[images.LabelRecipe] != "":
+	case r.Labels[images.LabelImage] == ref: // images that are built on it have the label, too
 		return Finding{Name: name, Status: Warn, Summary: fmt.Sprintf("%s is of an older recipe", ref),
 			Meaning: "Sandboxes use it as it is.", Fix: "corral images ensure " + ref}
 	}
