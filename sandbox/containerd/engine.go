@@ -231,6 +231,9 @@ func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, erro
 	if err = native(err); err != nil && !errdefs.IsNotFound(err) {
 		return engine.Container{}, e.fail("look at the container "+id, err)
 	}
+	if p := r.GetProcess(); p != nil && p.Status == task.Status_UNKNOWN {
+		return engine.Container{}, corral.Errorf(corral.ErrUnavailable, "try again", "cannot look at the container %s: %s", id, silentShim)
+	}
 	return e.describe(c, r.GetProcess()), nil
 }
 
@@ -243,7 +246,12 @@ func (e *Engine) container(ctx context.Context, id string) (containers.Container
 	return c, e.fail("look at the container "+id, err)
 }
 
-// describe is a container with its task, which may be nil.
+// silentShim is why containerd does not know whether a container runs. It waits two
+// seconds for a shim, and then takes it for one that says nothing.
+const silentShim = "its shim does not answer"
+
+// describe is a container with its task, which may be nil. One of which it is not known
+// whether it runs is described as if it did.
 func (e *Engine) describe(c containers.Container, p *task.Process) engine.Container {
 	out := engine.Container{ID: c.ID, Name: cmp.Or(c.Labels[labelName], c.ID), Image: familiar(c.Image), Labels: c.Labels}
 	if p == nil {
@@ -253,6 +261,8 @@ func (e *Engine) describe(c containers.Container, p *task.Process) engine.Contai
 	switch p.Status {
 	case task.Status_RUNNING, task.Status_PAUSED, task.Status_PAUSING:
 		out.Running, out.PID = true, int(p.Pid)
+	case task.Status_UNKNOWN:
+		out.Running, out.Error = true, silentShim
 	case task.Status_STOPPED:
 		out.Exit = int(p.ExitStatus)
 		out.OOM = oomKills(e.cgroup(c.ID)) > 0
