@@ -77,10 +77,8 @@ func target(ctx context.Context, from FS, src string, to FS, dst string) (dir, b
 	case there:
 		return dst, path.Base(what.Path), nil
 	case missing && what.Type == TypeDir:
-		if err := to.Mkdir(ctx, dst, MkdirOptions{Mode: what.Mode | 0o700}); err != nil {
-			return "", "", err
-		}
-		return dst, ".", nil
+		dst = path.Clean(dst)
+		return path.Dir(dst), path.Base(dst), nil // so that it gets its mode once it is full
 	case missing && strings.HasSuffix(dst, "/"):
 		return "", "", err
 	case what.Type == TypeDir:

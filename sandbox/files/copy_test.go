@@ -17,10 +17,11 @@ import (
 
 // Copies go where cp -R has them go.
 func TestCopyAsCp(t *testing.T) {
-	const before = `mkdir -p a/d dst/old; echo f > a/f; echo g > a/d/g; ln -s f a/l; chmod 750 a/d; ln a/f a/hard; echo file > file; ln -s dst tolink`
+	const before = `mkdir -p a/d dst/old; echo f > a/f; echo g > a/d/g; ln -s f a/l; chmod 750 a/d; ln a/f a/hard; echo file > file; ln -s dst tolink; mkdir ro; echo h > ro/h; chmod 550 ro`
 	for _, c := range [][2]string{
 		{"a/f", "new"}, {"a/f", "dst"}, {"a/f", "dst/"}, {"a/f", "dst/n"}, {"a/f", "file"}, {"a/f", "tolink"},
 		{"a", "new"}, {"a", "dst"}, {"a", "tolink"}, {"a/.", "dst"}, {"a/.", "new"}, {"a/l", "new"}, {"a", "dst/old"},
+		{"ro", "new"}, {"ro", "new/"}, {"ro/.", "new"}, {"ro", "dst"},
 	} {
 		t.Run(c[0]+" to "+c[1], func(t *testing.T) {
 			ours, theirs := testdir.New(t), testdir.New(t)
@@ -34,6 +35,9 @@ func TestCopyAsCp(t *testing.T) {
 			const show = `find . -type f -printf '%p %m ' -exec cat {} \; -o -type d -printf '%p/ %m\n' -o -printf '%p -> %l\n' | sort`
 			if got, want := sh(t, ours, show), sh(t, theirs, show); got != want {
 				t.Errorf("there is\n%s\nand cp makes\n%s", got, want)
+			}
+			for _, dir := range []string{ours, theirs} { // to be removed
+				sh(t, dir, "chmod -R u+w .")
 			}
 		})
 	}
