@@ -31,7 +31,9 @@ func (s *Server) wrap(rt route) http.Handler {
 		id := requestID(r)
 		w.Header().Set(api.HeaderRequestID, id)
 
+		w.awaitBody(r)
 		err := s.serve(rt, w, r)
+		w.awaitBody(r)
 		cut := err != nil && !s.answer(rt, w, r, err)
 		took := time.Since(begin)
 		measured.observe(w.status, took, w.bytes)
@@ -241,6 +243,15 @@ func (w *response) Write(p []byte) (n int, err error) {
 		if err != nil || n == len(p) {
 			return n, err
 		}
+	}
+}
+
+// awaitBody bounds how long is waited for a body that nothing reads: net/http reads it
+// before the answer, or after it, and half of StallLimit is left to write that. What takes
+// longer to read one says so.
+func (w *response) awaitBody(r *http.Request) {
+	if r.ContentLength != 0 && !w.hijacked {
+		_ = w.rc.SetReadDeadline(time.Now().Add(StallLimit / 2)) // recorders of tests cannot
 	}
 }
 

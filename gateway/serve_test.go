@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -224,6 +225,45 @@ func TestHostileConnections(t *testing.T) {
 		})
 	}
 	g.do("GET", "/v1/health", "").is(200)
+}
+
+// pipes listens for the ends of pipes.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if conn, ok := <-p; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+// A body that was announced and does not come holds a connection no longer than one that
+// is read, also where nothing reads it, and nobody needs a key for it.
+func TestBodyThatIsNotRead(t *testing.T) {
+	g := newRig(t, nil)
+	for _, path := range []string{"/v1/health", "/v1/sessions", "/nowhere"} {
+		t.Run(path[1:], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, listener := &http.Server{Handler: g.server}, make(pipes, 1)
+				go server.Serve(listener) //nolint:errcheck // it is closed
+				client, inside := net.Pipe()
+				listener <- inside
+				if err := client.SetDeadline(time.Now().Add(2 * StallLimit)); err != nil {
+					t.Fatal(err)
+				}
+				go io.WriteString(client, "GET "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n") //nolint:errcheck // seen below
+				if answer, err := io.ReadAll(client); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
+					t.Errorf("the answer is %q, %v", answer, err)
+				}
+				close(listener)
+				_ = client.Close()
+				_ = server.Close()
+			})
+		})
+	}
 }
 
 func TestConfig(t *testing.T) {
