@@ -320,7 +320,8 @@ func (s *Server) fork(w http.ResponseWriter, r *http.Request) error {
 	list := make([]forked, body.Count)
 	for i := range list {
 		one := b
-		one.ID, one.Key, one.Paused, one.Token = newID(), access.From(r.Context()).Ref(), false, newToken()
+		one.ID, one.Key, one.Token = newID(), access.From(r.Context()).Ref(), newToken()
+		one.Paused, one.Stopped = false, false
 		one.Started, one.End = time.Now().UTC(), end
 		if b.Traffic != "" {
 			one.Traffic = newToken()
