@@ -196,6 +196,7 @@ func (s *Server) freeze(ctx context.Context, id string, stop bool, now when) err
 		err = errors.Join(err, s.cfg.Sandboxes.Resume(ctx, id))
 	}
 	b, cerr := s.cfg.Store.change(id, func(b *Box) error { b.Paused, b.Stopped = false, false; return nil })
+	defer s.again() // its deadline may have been passed over meanwhile
 	return errors.Join(err, cerr, s.keep(ctx, b, nothing))
 }
 

@@ -250,6 +250,21 @@ func TestEndsBesideEachOther(t *testing.T) {
 	eventually(t, "the end of the slow one", func() bool { _, ok := s.cfg.Store.Get(slow.ID); return !ok })
 }
 
+// A sandbox that could not be paused ends at its time, also if that was looked at meanwhile.
+func TestPauseFails(t *testing.T) {
+	b := boxFor(time.Second)
+	s, f := lifeRig(t, session.Retention{}, b)
+	f.pause = func() error {
+		s.again()
+		time.Sleep(100 * time.Millisecond)
+		return errors.New("the engine is busy")
+	}
+	if err := s.freeze(t.Context(), b.ID, false, always); err == nil {
+		t.Error("the pause did not fail")
+	}
+	eventually(t, "its end", func() bool { _, ok := s.cfg.Store.Get(b.ID); return !ok })
+}
+
 // A sandbox whose time is shorter than it takes to make it has all of that when it is there,
 // and a kill waits until then: else what is made afterwards would be nobody's.
 func TestEndWhileMade(t *testing.T) {
