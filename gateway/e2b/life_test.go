@@ -250,6 +250,22 @@ func TestEndsBesideEachOther(t *testing.T) {
 	eventually(t, "the end of the slow one", func() bool { _, ok := s.cfg.Store.Get(slow.ID); return !ok })
 }
 
+// What root changed is also in a copy of a sandbox whose container is gone.
+func TestCopyOfStopped(t *testing.T) {
+	const changes = "what apt-get installed"
+	b, to := boxFor(time.Hour), boxFor(time.Hour)
+	b.Root, to.Root = true, true
+	s, f := lifeRig(t, session.Retention{}, b, to)
+	f.root = changes
+	if err := s.freeze(t.Context(), b.ID, true, always); err != nil {
+		t.Fatal(err)
+	}
+	b, _ = s.cfg.Store.Get(b.ID)
+	if err := s.copyRoot(t.Context(), b, to); err != nil || f.root != changes {
+		t.Errorf("%q, %v", f.root, err)
+	}
+}
+
 // A sandbox that could not be paused ends at its time, also if that was looked at meanwhile.
 func TestPauseFails(t *testing.T) {
 	b := boxFor(time.Second)
