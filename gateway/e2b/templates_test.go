@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 
@@ -115,6 +116,36 @@ func TestTags(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) != 2 {
 		t.Errorf("%v of the build %s: %v", left, cut.ID, err)
+	}
+}
+
+// As many snapshots as an agent may have it may have, also if all are made at once.
+func TestSnapshotsAtOnce(t *testing.T) {
+	s, err := openSnapshots(testdir.New(t), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func(agent string, write func()) error {
+		_, err := s.take(Snapshot{ID: newSnapshotID(), Agent: agent}, func(*os.File) (int64, error) {
+			write()
+			return 0, nil
+		})
+		return err
+	}
+	for range maxSnapshots - 1 {
+		if err := take("a", func() {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := take("a", func() {
+		if err := take("a", func() {}); !errors.Is(err, corral.ErrUnavailable) {
+			t.Errorf("one too many: %v", err)
+		}
+		if err := take("b", func() {}); err != nil {
+			t.Errorf("of another agent: %v", err)
+		}
+	}); err != nil {
+		t.Error(err)
 	}
 }
 
