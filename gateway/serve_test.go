@@ -18,6 +18,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/session"
 )
@@ -261,6 +262,51 @@ func TestBodyThatIsNotRead(t *testing.T) {
 				close(listener)
 				_ = client.Close()
 				_ = server.Close()
+			})
+		})
+	}
+}
+
+// What a stream by HTTP/2 has sent before it was silent for long is not its end.
+func TestSilentStream(t *testing.T) {
+	g := newRig(t, nil)
+	silent := g.server.wrap(route{pattern: "silent", right: access.Public, handle: func(w http.ResponseWriter, _ *http.Request) error {
+		for _, text := range []string{"a", "b", "c"} {
+			if _, err := io.WriteString(w, text); err != nil {
+				return err
+			}
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				return err
+			}
+			time.Sleep(3 * StallLimit)
+		}
+		return nil
+	}})
+	for _, two := range []bool{true, false} {
+		t.Run(fmt.Sprint("HTTP/2 ", two), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				protocols := new(http.Protocols)
+				protocols.SetHTTP1(!two)
+				protocols.SetUnencryptedHTTP2(two)
+				server, listener := &http.Server{Handler: silent, Protocols: protocols}, make(pipes, 1)
+				go server.Serve(listener) //nolint:errcheck // it is closed
+				client := &http.Client{Transport: &http.Transport{Protocols: protocols, DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+					near, far := net.Pipe()
+					listener <- far
+					return near, nil
+				}}}
+				resp, err := client.Do(request(t.Context(), t, "GET", "http://x/", ""))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "abc" {
+					t.Errorf("by %s came %q, %v", resp.Proto, got, err)
+
+				}
+				_ = resp.Body.Close()
+				close(listener)
+				_ = server.Close()
+				time.Sleep(10 * StallLimit) // until the handler has ended
 			})
 		})
 	}
