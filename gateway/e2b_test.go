@@ -536,15 +536,18 @@ func TestE2BSnapshots(t *testing.T) {
 		g.refused(g.call("POST", "/sandboxes", `{"templateID":"`+name+`"}`, "X-API-KEY", other), 404, "not found")
 	}
 
+	// One that was paused without what was in memory is forked as it is, and the forks run.
+	g.call("POST", "/sandboxes/"+box.ID+"/pause", `{"memory":false}`, "X-API-KEY", key).is(204)
 	var forks []struct{ Sandbox e2bMade }
 	if err := json.Unmarshal([]byte(g.call("POST", "/sandboxes/"+box.ID+"/fork", `{"count":2}`, "X-API-KEY", key).is(201).body), &forks); err != nil || len(forks) != 2 {
 		t.Fatalf("%v, %v", forks, err)
 	}
+	g.call("POST", "/sandboxes/"+box.ID+"/connect", `{}`, "X-API-KEY", key).is(201)
 	write(forks[0].Sandbox, "third")
 	if a, b, c := read(forks[0].Sandbox), read(forks[1].Sandbox), read(box); a != "third" || b != "second" || c != "second" {
 		t.Errorf("%q, %q, %q", a, b, c)
 	}
-	if b, _ := g.store.Get(forks[1].Sandbox.ID); b.Env["X"] != "y" || b.Token == box.Token {
+	if b, _ := g.store.Get(forks[1].Sandbox.ID); b.Env["X"] != "y" || b.Token == box.Token || b.Paused || b.Stopped {
 		t.Errorf("%+v", b)
 	}
 	g.refused(g.call("POST", "/sandboxes/"+box.ID+"/fork", `{"count":21}`, "X-API-KEY", key), 400, "count")

@@ -120,7 +120,9 @@ func frames(ctx context.Context, log *reader, rng frameRange, send func([]byte) 
 		c, err := readFrame(ctx, log, rng, buf)
 		if err == nil && len(c.Data) > 0 {
 			api.Header{Stream: c.Stream, Offset: c.Offset, Length: len(c.Data)}.Put(buf)
-			err = send(buf[:api.HeaderLen+len(c.Data)])
+			if err = send(buf[:api.HeaderLen+len(c.Data)]); err == nil {
+				last.Offset = c.Next()
+			}
 		}
 		free()
 		switch {
@@ -132,7 +134,7 @@ func frames(ctx context.Context, log *reader, rng frameRange, send func([]byte) 
 			return err
 		default:
 			more = len(c.Data) >= smallFrame
-			rng.from, last.Offset = c.Next(), c.Next()
+			rng.from = c.Next()
 			if rng.limit > 0 {
 				if rng.limit -= int64(len(c.Data)); rng.limit == 0 || rng.once {
 					rng.until = rng.from

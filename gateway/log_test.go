@@ -122,6 +122,30 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// oneByOne is a log with a byte in each chunk.
+type oneByOne struct{ corral.Log }
+
+func (oneByOne) Read(_ context.Context, off int64, buf []byte) (corral.Chunk, error) {
+	return corral.Chunk{Stream: corral.Stdout, Offset: off, Data: buf[:1]}, nil
+}
+
+// Where the gateway stops, the last frame says where the output goes on that was not sent.
+func TestPauseIsBehindWhatWasSent(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var last api.Header
+	var sent int64
+	err := frames(ctx, &reader{log: oneByOne{}, pace: &pacer{}}, frameRange{until: -1}, func(frame []byte) (err error) {
+		last, err = api.ParseHeader(frame)
+		if sent += int64(last.Length); sent == 3 {
+			cancel(errStopping)
+		}
+		return err
+	})
+	if err != nil || last.Stream != api.StreamPause || last.Offset != sent {
+		t.Errorf("%d bytes were sent, and the last frame is %+v, %v", sent, last, err)
+	}
+}
+
 func TestMaxFollowers(t *testing.T) {
 	g := newRig(t, func(c *Config) { c.MaxFollowers = 2 })
 	id := g.start("sleep", "")

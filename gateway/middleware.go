@@ -27,11 +27,16 @@ func (s *Server) wrap(rt route) http.Handler {
 	measured := s.metrics.route(rt)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
-		w := &response{ResponseWriter: rw, rc: http.NewResponseController(rw)}
+		w := &response{ResponseWriter: rw, rc: http.NewResponseController(rw), two: r.ProtoMajor > 1}
 		id := requestID(r)
 		w.Header().Set(api.HeaderRequestID, id)
 
+		w.awaitBody(r)
 		err := s.serve(rt, w, r)
+		w.awaitBody(r)
+		if !w.hijacked { // the end is sent, too, perhaps long after the rest
+			w.extend()
+		}
 		cut := err != nil && !s.answer(rt, w, r, err)
 		took := time.Since(begin)
 		measured.observe(w.status, took, w.bytes)
@@ -196,6 +201,7 @@ type response struct {
 	status   int
 	bytes    int64
 	hijacked bool
+	two      bool   // it is by HTTP/2
 	key      string // by whose it was served
 	deadline time.Time
 }
@@ -215,6 +221,7 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Flush is for handlers that are handed in.
 func (w *response) Flush() {
 	w.extend()
+	defer w.sent()
 	_ = w.rc.Flush() // what fails is seen by the next Write
 }
 
@@ -223,6 +230,7 @@ func (w *response) WriteHeader(status int) {
 		w.status = status
 	}
 	w.extend()
+	defer w.sent()
 	w.ResponseWriter.WriteHeader(status)
 }
 
@@ -233,6 +241,7 @@ func (w *response) Write(p []byte) (n int, err error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
+	defer w.sent()
 	for {
 		w.extend()
 		m, err := w.ResponseWriter.Write(p[n:min(len(p), n+piece)])
@@ -241,6 +250,23 @@ func (w *response) Write(p []byte) (n int, err error) {
 		if err != nil || n == len(p) {
 			return n, err
 		}
+	}
+}
+
+// awaitBody bounds how long is waited for a body that nothing reads: net/http reads it
+// before the answer, or after it, and half of StallLimit is left to write that. What takes
+// longer to read one says so.
+func (w *response) awaitBody(r *http.Request) {
+	if r.ContentLength != 0 && !w.hijacked {
+		_ = w.rc.SetReadDeadline(time.Now().Add(StallLimit / 2)) // recorders of tests cannot
+	}
+}
+
+// sent takes the deadline away where it ends a stream also while nothing is sent: by HTTP/2.
+func (w *response) sent() {
+	if w.two && !w.deadline.IsZero() {
+		w.deadline = time.Time{}
+		_ = w.rc.SetWriteDeadline(w.deadline) // as it was set
 	}
 }
 

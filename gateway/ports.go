@@ -73,6 +73,7 @@ func (s *Server) withPort(w http.ResponseWriter, r *http.Request, dial func(cont
 	done()
 	if err == nil {
 		defer conn.Close()
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the program decides how long it waits
 		err = h(w, r.WithContext(ctx), conn)
 	}
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errStopping) {

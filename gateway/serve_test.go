@@ -13,10 +13,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/session"
 )
@@ -224,6 +226,90 @@ func TestHostileConnections(t *testing.T) {
 		})
 	}
 	g.do("GET", "/v1/health", "").is(200)
+}
+
+// pipes listens for the ends of pipes.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if conn, ok := <-p; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+// A body that was announced and does not come holds a connection no longer than one that
+// is read, also where nothing reads it, and nobody needs a key for it.
+func TestBodyThatIsNotRead(t *testing.T) {
+	g := newRig(t, nil)
+	for _, path := range []string{"/v1/health", "/v1/sessions", "/nowhere"} {
+		t.Run(path[1:], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, listener := &http.Server{Handler: g.server}, make(pipes, 1)
+				go server.Serve(listener) //nolint:errcheck // it is closed
+				client, inside := net.Pipe()
+				listener <- inside
+				if err := client.SetDeadline(time.Now().Add(2 * StallLimit)); err != nil {
+					t.Fatal(err)
+				}
+				go io.WriteString(client, "GET "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n") //nolint:errcheck // seen below
+				if answer, err := io.ReadAll(client); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
+					t.Errorf("the answer is %q, %v", answer, err)
+				}
+				close(listener)
+				_ = client.Close()
+				_ = server.Close()
+			})
+		})
+	}
+}
+
+// What a stream by HTTP/2 has sent before it was silent for long is not its end.
+func TestSilentStream(t *testing.T) {
+	g := newRig(t, nil)
+	silent := g.server.wrap(route{pattern: "silent", right: access.Public, handle: func(w http.ResponseWriter, _ *http.Request) error {
+		for _, text := range []string{"a", "b", "c"} {
+			if _, err := io.WriteString(w, text); err != nil {
+				return err
+			}
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				return err
+			}
+			time.Sleep(3 * StallLimit)
+		}
+		return nil
+	}})
+	for _, two := range []bool{true, false} {
+		t.Run(fmt.Sprint("HTTP/2 ", two), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				protocols := new(http.Protocols)
+				protocols.SetHTTP1(!two)
+				protocols.SetUnencryptedHTTP2(two)
+				server, listener := &http.Server{Handler: silent, Protocols: protocols}, make(pipes, 1)
+				go server.Serve(listener) //nolint:errcheck // it is closed
+				client := &http.Client{Transport: &http.Transport{Protocols: protocols, DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+					near, far := net.Pipe()
+					listener <- far
+					return near, nil
+				}}}
+				resp, err := client.Do(request(t.Context(), t, "GET", "http://x/", ""))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "abc" {
+					t.Errorf("by %s came %q, %v", resp.Proto, got, err)
+
+				}
+				_ = resp.Body.Close()
+				close(listener)
+				_ = server.Close()
+				time.Sleep(10 * StallLimit) // until the handler has ended
+			})
+		})
+	}
 }
 
 func TestConfig(t *testing.T) {

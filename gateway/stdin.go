@@ -182,6 +182,9 @@ func (in *input) copy(ctx context.Context) (total int64, err error) {
 		}
 		defer leave()
 	}
+	if err := in.readUntil(time.Time{}); err != nil {
+		return 0, err
+	}
 	in.open()
 	for first := true; ; first = false {
 		data, err := in.ahead.Next()

@@ -189,11 +189,11 @@ func (bs *builds) add(b *build) error {
 }
 
 // find is the build of a template by its ID, or the newest, for a caller.
-func (bs *builds) find(ctx context.Context, template, id string) (*build, error) {
+func (bs *builds) find(sees func(agent string) bool, template, id string) (*build, error) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	for _, b := range slices.Backward(bs.all) {
-		if b.name == template && (id == "" || b.id == id) && access.From(ctx).Sees(b.agent) {
+		if b.name == template && (id == "" || b.id == id) && sees(b.agent) {
 			return b, nil
 		}
 	}
@@ -273,7 +273,7 @@ func (s *Server) startBuild(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &spec); err != nil {
 		return err
 	}
-	b, err := s.builds.find(r.Context(), r.PathValue("id"), r.PathValue("build"))
+	b, err := s.builds.find(access.From(r.Context()).Sees, r.PathValue("id"), r.PathValue("build"))
 	if err != nil {
 		return err
 	}
@@ -318,7 +318,7 @@ func (s *Server) runBuild(ctx context.Context, b *build, spec buildSpec, from so
 func (s *Server) buildStatus(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("build")
 	answer := map[string]any{"templateID": r.PathValue("id"), "buildID": id, "logs": []string{}, "logEntries": []logEntry{}}
-	b, err := s.builds.find(r.Context(), r.PathValue("id"), id)
+	b, err := s.builds.find(access.From(r.Context()).Sees, r.PathValue("id"), id)
 	if err != nil { // of an earlier life of the gateway
 		if snap, ok := s.cfg.Store.snaps.find(access.From(r.Context()).Sees, id); !ok || !snap.Built || snap.Name != r.PathValue("id") {
 			return err

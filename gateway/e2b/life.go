@@ -48,12 +48,17 @@ var errNotDue = errors.New("its time is not over")
 
 // destroy removes a sandbox with all that is kept of it. It is forgotten last, so that one
 // that could not be removed is tried again, also in a later life.
-func (s *Server) destroy(ctx context.Context, id string, now when) (err error) {
+func (s *Server) destroy(ctx context.Context, id string, now when) error {
 	release, err := s.turns.Take(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer release()
+	return s.dismantle(ctx, id, now)
+}
+
+// dismantle is destroy for who has the turn.
+func (s *Server) dismantle(ctx context.Context, id string, now when) (err error) {
 	b, ok := s.cfg.Store.Get(id)
 	if !ok {
 		return notFound(id)
@@ -191,6 +196,7 @@ func (s *Server) freeze(ctx context.Context, id string, stop bool, now when) err
 		err = errors.Join(err, s.cfg.Sandboxes.Resume(ctx, id))
 	}
 	b, cerr := s.cfg.Store.change(id, func(b *Box) error { b.Paused, b.Stopped = false, false; return nil })
+	defer s.again() // its deadline may have been passed over meanwhile
 	return errors.Join(err, cerr, s.keep(ctx, b, nothing))
 }
 

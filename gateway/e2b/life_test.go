@@ -35,8 +35,9 @@ type fakeBoxes struct {
 	mu      sync.Mutex
 	removed map[string]int // how often that was tried
 	remove  func(id string) error
-	warm    error // the next time
-	restore error // likewise
+	pause   func() error // nil: it is paused
+	warm    error        // the next time
+	restore error        // likewise
 	root    string
 }
 
@@ -51,8 +52,14 @@ func (f *fakeBoxes) once(err *error) error {
 func (f *fakeBoxes) Warm(context.Context, string) error                            { return f.once(&f.warm) }
 func (f *fakeBoxes) EndAfter(context.Context, string, string, time.Duration) error { return nil }
 func (f *fakeBoxes) Forget(string) error                                           { return nil }
-func (f *fakeBoxes) Pause(context.Context, string) error                           { return nil }
 func (f *fakeBoxes) Resume(context.Context, string) error                          { return nil }
+
+func (f *fakeBoxes) Pause(context.Context, string) error {
+	if f.pause == nil {
+		return nil
+	}
+	return f.pause()
+}
 
 func (f *fakeBoxes) Stop(context.Context, string, string) error {
 	f.mu.Lock()
@@ -241,6 +248,72 @@ func TestEndsBesideEachOther(t *testing.T) {
 	eventually(t, "a second kill", func() bool { _, ok := s.cfg.Store.Get(killed.ID); return !ok })
 	close(hold)
 	eventually(t, "the end of the slow one", func() bool { _, ok := s.cfg.Store.Get(slow.ID); return !ok })
+}
+
+// What root changed is also in a copy of a sandbox whose container is gone.
+func TestCopyOfStopped(t *testing.T) {
+	const changes = "what apt-get installed"
+	b, to := boxFor(time.Hour), boxFor(time.Hour)
+	b.Root, to.Root = true, true
+	s, f := lifeRig(t, session.Retention{}, b, to)
+	f.root = changes
+	if err := s.freeze(t.Context(), b.ID, true, always); err != nil {
+		t.Fatal(err)
+	}
+	b, _ = s.cfg.Store.Get(b.ID)
+	if err := s.copyRoot(t.Context(), b, to); err != nil || f.root != changes {
+		t.Errorf("%q, %v", f.root, err)
+	}
+}
+
+// A sandbox that could not be paused ends at its time, also if that was looked at meanwhile.
+func TestPauseFails(t *testing.T) {
+	b := boxFor(time.Second)
+	s, f := lifeRig(t, session.Retention{}, b)
+	f.pause = func() error {
+		s.again()
+		time.Sleep(100 * time.Millisecond)
+		return errors.New("the engine is busy")
+	}
+	if err := s.freeze(t.Context(), b.ID, false, always); err == nil {
+		t.Error("the pause did not fail")
+	}
+	eventually(t, "its end", func() bool { _, ok := s.cfg.Store.Get(b.ID); return !ok })
+}
+
+// A sandbox whose time is shorter than it takes to make it has all of that when it is there,
+// and a kill waits until then: else what is made afterwards would be nobody's.
+func TestEndWhileMade(t *testing.T) {
+	s, f := lifeRig(t, session.Retention{})
+	b := boxFor(100 * time.Millisecond)
+	made, err := s.make(t.Context(), b, false, func(context.Context, Box) error {
+		time.Sleep(200 * time.Millisecond)
+		s.again()
+		time.Sleep(100 * time.Millisecond)
+		return nil
+	})
+	if err != nil || time.Until(made.End) <= 0 {
+		t.Errorf("it was made until %v, %v", made.End, err)
+	}
+	b = boxFor(time.Hour)
+	killed := make(chan error, 1)
+	if _, err := s.make(t.Context(), b, false, func(context.Context, Box) error {
+		go func() { killed <- s.Kill(t.Context(), b.ID) }()
+		time.Sleep(100 * time.Millisecond)
+		if f.tried(b.ID) > 0 {
+			t.Error("it was removed before it was made")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := <-killed; err != nil || f.tried(b.ID) != 1 {
+		t.Errorf("it was removed %d times, %v", f.tried(b.ID), err)
+	}
+	b = boxFor(time.Hour)
+	if _, err := s.make(t.Context(), b, false, func(context.Context, Box) error { return corral.ErrUnavailable }); !errors.Is(err, corral.ErrUnavailable) || f.tried(b.ID) != 1 {
+		t.Errorf("what could not be made was removed %d times, %v", f.tried(b.ID), err)
+	}
 }
 
 // A sandbox that was paused without what was in memory, and cannot be resumed, stays as it

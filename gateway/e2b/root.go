@@ -72,17 +72,31 @@ func (s *Server) beginRoot(ctx context.Context, b Box) error {
 	return c.Begin(ctx)
 }
 
-// appendRoot writes what root changed behind what is in a file, and returns how much.
-func (s *Server) appendRoot(ctx context.Context, b Box, to *os.File) (int64, error) {
+// save writes what root changed in a sandbox: what saveRoot kept, if its container is gone.
+func (s *Server) save(ctx context.Context, b Box, to io.Writer) error {
+	if b.Stopped {
+		from, err := os.Open(s.cfg.Store.rootFile(b.ID))
+		if err != nil { // it was just resumed, for one
+			return corral.Errorf(corral.ErrConflict, "connect to it first", "cannot read what root changed in sandbox %s: %w", b.ID, err)
+		}
+		defer from.Close()
+		_, err = io.Copy(to, from)
+		return err
+	}
 	c, err := s.changes(ctx, b)
 	if err != nil {
-		return 0, err
+		return err
 	}
+	return c.Save(ctx, to, files.DefaultLimits.Bytes)
+}
+
+// appendRoot writes what root changed behind what is in a file, and returns how much.
+func (s *Server) appendRoot(ctx context.Context, b Box, to *os.File) (int64, error) {
 	from, err := to.Seek(0, io.SeekEnd)
 	if err != nil {
 		return 0, err
 	}
-	if err := c.Save(ctx, to, files.DefaultLimits.Bytes); err != nil {
+	if err := s.save(ctx, b, to); err != nil {
 		return 0, err
 	}
 	end, err := to.Seek(0, io.SeekCurrent)
@@ -100,18 +114,14 @@ func (s *Server) takeRoot(ctx context.Context, b Box, from io.Reader) error {
 
 // copyRoot has root's changes of one sandbox be in another one, too.
 func (s *Server) copyRoot(ctx context.Context, from, to Box) error {
-	c, err := s.changes(ctx, from)
-	if err != nil {
-		return err
-	}
 	r, w := io.Pipe()
 	saved := make(chan error, 1)
 	go func() {
-		err := c.Save(ctx, w, files.DefaultLimits.Bytes)
+		err := s.save(ctx, from, w)
 		w.CloseWithError(err)
 		saved <- err
 	}()
-	err = s.takeRoot(ctx, to, r)
+	err := s.takeRoot(ctx, to, r)
 	r.CloseWithError(errors.Join(err, io.ErrClosedPipe))
 	if serr := <-saved; err == nil || serr != nil && errors.Is(err, serr) {
 		err = serr
@@ -126,6 +136,7 @@ func (s *Server) saveRoot(ctx context.Context, b Box) error {
 	if err != nil {
 		return err
 	}
+	b.Stopped = false // not yet
 	_, err = s.appendRoot(ctx, b, to)
 	if err = errors.Join(err, to.Sync(), to.Close()); err != nil {
 		return errors.Join(err, os.Remove(file+unfinished))

@@ -205,14 +205,21 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 }
 
 // make makes a sandbox, and has fill put something into it. It is kept first: what is made
-// afterwards is found by it.
+// afterwards is found by it. Who kills or pauses it meanwhile waits.
 func (s *Server) make(of context.Context, b Box, closed bool, fill func(context.Context, Box) error) (Box, error) {
+	release, err := s.turns.Take(of, b.ID)
+	if err != nil {
+		return b, err
+	}
+	defer release()
+	lasts := b.End.Sub(b.Started)
+	b.End = b.End.Add(callLimit) // no sooner than it has to be there
 	if err := s.cfg.Store.add(b, cmp.Or(s.cfg.Settings().Sandboxes.Value, config.DefaultE2BSandboxes)); err != nil {
 		return b, err
 	}
 	ctx, cancel := cleanly(s.within(of, b))
 	defer cancel()
-	err := s.cfg.Sandboxes.Warm(ctx, b.Agent)
+	err = s.cfg.Sandboxes.Warm(ctx, b.Agent)
 	var there api.Sandbox
 	if err == nil {
 		there, err = s.cfg.Sandboxes.Get(ctx, b.ID)
@@ -232,7 +239,7 @@ func (s *Server) make(of context.Context, b Box, closed bool, fill func(context.
 	if err != nil {
 		ctx, cancel := cleanly(of) // the time for making it may be over
 		defer cancel()
-		return b, errors.Join(err, s.destroy(ctx, b.ID, always))
+		return b, errors.Join(err, s.dismantle(ctx, b.ID, always))
 	}
 	b, err = s.cfg.Store.change(b.ID, func(b *Box) error {
 		if there.Limits != nil {
@@ -240,7 +247,7 @@ func (s *Server) make(of context.Context, b Box, closed bool, fill func(context.
 		}
 		b.Root = there.Root
 		now := time.Now().UTC() // its time begins when it is there
-		b.Started, b.End = now, now.Add(b.End.Sub(b.Started))
+		b.Started, b.End = now, now.Add(lasts)
 		return nil
 	})
 	if err == nil {

@@ -75,14 +75,15 @@ func newSnapshotID() string { return idOf("s") }
 type snapshots struct {
 	dir string
 
-	mu  sync.Mutex
-	all map[string]Snapshot
+	mu     sync.Mutex
+	all    map[string]Snapshot
+	taking map[string]int // those that are being made, by agent
 }
 
 // openSnapshots reads the snapshots in a directory. An archive that no snapshot has is what
 // a crash left. What is damaged is an error, or is removed where it is only a cache.
 func openSnapshots(dir string, cache bool) (*snapshots, error) {
-	s := &snapshots{dir: dir, all: map[string]Snapshot{}}
+	s := &snapshots{dir: dir, all: map[string]Snapshot{}, taking: map[string]int{}}
 	ids, err := idsIn(dir, ".json", snapshotID)
 	if err != nil {
 		return nil, err
@@ -136,12 +137,42 @@ func (s *snapshots) find(sees func(agent string) bool, text string) (Snapshot, b
 	return list[i], true
 }
 
+// room counts a snapshot that is being made for an agent, unless it has as many as it may.
+func (s *snapshots) room(agent string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.taking[agent]
+	for _, x := range s.all {
+		if x.Agent == agent {
+			n++
+		}
+	}
+	if n >= maxSnapshots {
+		return corral.Errorf(corral.ErrUnavailable, "remove some", "the agent %s has %d templates and snapshots, and no more may be", agent, n)
+	}
+	s.taking[agent]++
+	return nil
+}
+
+// taken is called when a snapshot was made for which room was.
+func (s *snapshots) taken(agent string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taking[agent]--; s.taking[agent] == 0 {
+		delete(s.taking, agent)
+	}
+}
+
 // take makes a snapshot. write writes its archives, and returns the size of root's:
 // Snapshot.Root.
 func (s *snapshots) take(snap Snapshot, write func(*os.File) (root int64, err error)) (_ Snapshot, err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return snap, err
 	}
+	if err := s.room(snap.Agent); err != nil {
+		return snap, err
+	}
+	defer s.taken(snap.Agent)
 	name := s.file(snap.ID, ".tar")
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -222,9 +253,6 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) error {
 	}
 	if body.Name != "" && !snapshotName().MatchString(body.Name) {
 		return corral.Errorf(corral.ErrInvalid, "use letters, digits, '_', '.' and '-'", "%.40q cannot name a snapshot", body.Name)
-	}
-	if n := len(s.cfg.Store.snaps.of(func(agent string) bool { return agent == b.Agent })); n >= maxSnapshots {
-		return corral.Errorf(corral.ErrUnavailable, "remove some", "the agent %s has %d snapshots, and no more may be", b.Agent, n)
 	}
 	f, err := s.home(s.enter(r, b).Context(), b)
 	if err != nil {
@@ -320,7 +348,8 @@ func (s *Server) fork(w http.ResponseWriter, r *http.Request) error {
 	list := make([]forked, body.Count)
 	for i := range list {
 		one := b
-		one.ID, one.Key, one.Paused, one.Token = newID(), access.From(r.Context()).Ref(), false, newToken()
+		one.ID, one.Key, one.Token = newID(), access.From(r.Context()).Ref(), newToken()
+		one.Paused, one.Stopped = false, false
 		one.Started, one.End = time.Now().UTC(), end
 		if b.Traffic != "" {
 			one.Traffic = newToken()

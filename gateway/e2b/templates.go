@@ -139,11 +139,32 @@ func (s *snapshots) untagLocked(agent, name, but string, tags []string) error {
 	return nil
 }
 
-// built are the built templates of a name, or all; the newest first.
+// meant is the snapshot or template that a caller means by a text: of several agents that
+// have one of the name, it is that of the caller's own, or else the newest.
+func (s *Server) meant(r *http.Request, text string) (Snapshot, bool) {
+	g := access.From(r.Context())
+	if own, err := s.agentFor(g); err == nil {
+		if snap, ok := s.cfg.Store.snaps.find(func(a string) bool { return a == own }, text); ok {
+			return snap, true
+		}
+	}
+	return s.cfg.Store.snaps.find(g.Sees, text)
+}
+
+// built are the built templates of a name, of the agent that is meant by it, or all; the
+// newest first.
 func (s *Server) built(r *http.Request, name string) []Snapshot {
-	return slices.DeleteFunc(s.cfg.Store.snaps.of(access.From(r.Context()).Sees), func(x Snapshot) bool {
+	list := slices.DeleteFunc(s.cfg.Store.snaps.of(access.From(r.Context()).Sees), func(x Snapshot) bool {
 		return !x.Built || x.Name == "" || name != "" && x.Name != name
 	})
+	if name == "" || len(list) == 0 {
+		return list
+	}
+	of := list[0].Agent
+	if own, err := s.agentFor(access.From(r.Context())); err == nil && slices.ContainsFunc(list, func(x Snapshot) bool { return x.Agent == own }) {
+		of = own
+	}
+	return slices.DeleteFunc(list, func(x Snapshot) bool { return x.Agent != of })
 }
 
 // template is one in a list.
@@ -212,7 +233,7 @@ func (s *Server) getAlias(w http.ResponseWriter, r *http.Request, alias string) 
 func (s *Server) removeTemplate(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	list := s.built(r, id)
-	if snap, ok := s.cfg.Store.snaps.find(access.From(r.Context()).Sees, id); ok && len(list) == 0 {
+	if snap, ok := s.meant(r, id); ok && len(list) == 0 {
 		list = []Snapshot{snap}
 	}
 	if len(list) == 0 {
@@ -260,7 +281,7 @@ func (s *Server) addTags(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	snap, ok := s.cfg.Store.snaps.find(access.From(r.Context()).Sees, body.Target)
+	snap, ok := s.meant(r, body.Target)
 	if !ok || !snap.Built {
 		return corral.Errorf(corral.ErrNotFound, "", "there is no built template %.80q", body.Target)
 	}

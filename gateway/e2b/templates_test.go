@@ -12,13 +12,17 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox/files"
+	"github.com/corral-exec/corral/session"
 )
 
 // What COPY says is where files go.
@@ -115,6 +119,68 @@ func TestTags(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) != 2 {
 		t.Errorf("%v of the build %s: %v", left, cut.ID, err)
+	}
+}
+
+// As many snapshots as an agent may have it may have, also if all are made at once.
+func TestSnapshotsAtOnce(t *testing.T) {
+	s, err := openSnapshots(testdir.New(t), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func(agent string, write func()) error {
+		_, err := s.take(Snapshot{ID: newSnapshotID(), Agent: agent}, func(*os.File) (int64, error) {
+			write()
+			return 0, nil
+		})
+		return err
+	}
+	for range maxSnapshots - 1 {
+		if err := take("a", func() {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := take("a", func() {
+		if err := take("a", func() {}); !errors.Is(err, corral.ErrUnavailable) {
+			t.Errorf("one too many: %v", err)
+		}
+		if err := take("b", func() {}); err != nil {
+			t.Errorf("of another agent: %v", err)
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Two agents have a template of one name. A key for both means that of its own agent: it
+// removes no other, and sends files for no other's build.
+func TestTemplatesOfOneName(t *testing.T) {
+	s, _ := lifeRig(t, session.Retention{})
+	for _, agent := range []string{config.DefaultE2BAgent, "other"} {
+		snap, err := s.cfg.Store.snaps.take(Snapshot{ID: newSnapshotID(), Agent: agent, Built: true}, func(*os.File) (int64, error) { return 0, nil })
+		if err == nil {
+			err = s.cfg.Store.snaps.tag(snap.ID, "web", []string{DefaultTag})
+		}
+		if err == nil {
+			err = s.builds.add(&build{id: newSnapshotID(), agent: agent, name: "web", status: buildWaiting})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := httptest.NewRequest(http.MethodDelete, "/templates/web", nil)
+	r.SetPathValue("id", "web")
+	r.SetPathValue("hash", strings.Repeat("0", 64))
+	if b, _, err := s.buildOfFiles(r); err != nil || b.agent != config.DefaultE2BAgent {
+		t.Errorf("files are for a build of %+v, %v", b, err)
+	}
+	for _, left := range []string{"other", ""} {
+		if err := s.removeTemplate(httptest.NewRecorder(), r); err != nil {
+			t.Fatal(err)
+		}
+		if list := s.built(r, "web"); (len(list) == 0) != (left == "") || left != "" && list[0].Agent != left {
+			t.Errorf("left is %+v, want that of %q", list, left)
+		}
 	}
 }
 

@@ -75,6 +75,10 @@ func (s *Server) buildOfFiles(r *http.Request) (b *build, hash string, err error
 	if !filesHash().MatchString(hash) {
 		return nil, "", corral.Errorf(corral.ErrInvalid, "", "%.80q is no SHA-256", hash)
 	}
-	b, err = s.builds.find(r.Context(), r.PathValue("id"), "")
+	agent, err := s.agentFor(access.From(r.Context())) // as in requestBuild
+	if err != nil {
+		return nil, "", err
+	}
+	b, err = s.builds.find(func(a string) bool { return a == agent }, r.PathValue("id"), "")
 	return b, hash, err
 }

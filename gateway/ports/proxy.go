@@ -100,24 +100,25 @@ func SplitPath(escaped string) (prefix, path string) {
 
 // transport speaks HTTP/2 with what can nothing else, which is gRPC, and HTTP/1.1 with
 // the rest, which always can.
-type transport struct{ one, two *http.Transport }
+type transport struct{ *http.Transport }
 
 func newTransport() transport {
-	t := transport{one: &http.Transport{
+	return transport{&http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 1 << 20, ExpectContinueTimeout: time.Second,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return proxiedOf(ctx).Conn, nil },
 	}}
-	t.two = t.one.Clone()
-	t.two.Protocols = new(http.Protocols)
-	t.two.Protocols.SetUnencryptedHTTP2(true)
-	return t
 }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-		return t.two.RoundTrip(r)
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		return t.Transport.RoundTrip(r)
 	}
-	return t.one.RoundTrip(r)
+	// Requests by HTTP/2 would share connections to an address, and localhost:PORT is that
+	// of all sandboxes.
+	one := t.Clone()
+	one.Protocols = new(http.Protocols)
+	one.Protocols.SetUnencryptedHTTP2(true)
+	return one.RoundTrip(r)
 }
 
 // rewrite makes the request that the sandbox gets. Programs inside check that they are
