@@ -225,18 +225,19 @@ func (a *app) denyMany(ctx context.Context, cmd *cobra.Command, d desk, agent st
 			denied = append(denied, rec)
 		}
 	}
-	if a.json() {
-		return errors.Join(failed, a.printJSON(denied, nil))
+	switch {
+	case a.json() && failed != nil:
+		return a.printJSON(struct {
+			Denied []approval.Record `json:"denied"`
+			failure
+		}{denied, newFailure(failed)}, failed)
+	case a.json():
+		return a.printJSON(denied, nil)
+	case len(denied) == 0 && failed == nil:
+		return a.printLine("Nothing is pending.")
 	}
-	lines := []string{}
 	for _, rec := range denied {
-		lines = append(lines, answeredText(rec)...)
-	}
-	if len(lines) == 0 && failed == nil {
-		lines = []string{"Nothing is pending."}
-	}
-	if len(lines) > 0 {
-		failed = errors.Join(failed, a.printLine(strings.Join(lines, "\n")))
+		failed = errors.Join(failed, a.printLine(strings.Join(answeredText(rec), "\n")))
 	}
 	return failed
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -224,7 +225,11 @@ func onlyText(a *app, args []string) (string, error) {
 	if len(args) > 1 {
 		return "", corral.Errorf(corral.ErrInvalid, "quote it", "there are %d arguments, and the text is one", len(args))
 	}
-	return textOrInput(a, args)
+	text, err := textOrInput(a, args)
+	if err == nil && !utf8.ValidString(text) { // in JSON it would be another text
+		err = corral.Errorf(corral.ErrInvalid, "corral attach passes on any bytes, and send-keys --hex types them", "the text is not UTF-8")
+	}
+	return text, err
 }
 
 func logFlags(cmd *cobra.Command, r *tool.ProcessRequest) {

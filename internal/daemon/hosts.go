@@ -477,8 +477,11 @@ func (k *keeper) Close() error {
 	return err
 }
 
-// sandboxOf is a sandbox of an agent.
+// sandboxOf is a sandbox of an agent, by the settings of now.
 func (h *hosts) sandboxOf(agent, name string) (Executor, error) {
+	if c := h.policies.agent(agent); c.Err != nil {
+		return nil, unusable(c)
+	}
 	boxes, err := h.boxesOf(agent)
 	if err != nil {
 		return nil, err

@@ -318,6 +318,9 @@ func (h *hosts) using(_ context.Context, s sandbox.Sandbox, need bool, do func(E
 	case l == nil:
 		return do(nil)
 	case need:
+		if c := h.policies.agent(s.Owner); c.Err != nil {
+			return unusable(c)
+		}
 		ex, err := l.get()
 		if err != nil {
 			return err

@@ -321,7 +321,11 @@ func (h *hosts) pruning(name, agent string) sandbox.PruneOptions {
 			return sandbox.PruneOptions{}
 		}
 	}
-	box := h.policies.agent(agent).Sandbox
+	c := h.policies.agent(agent)
+	if c.Err != nil { // it may say that nothing ever gets old
+		return sandbox.PruneOptions{}
+	}
+	box := c.Sandbox
 	return sandbox.PruneOptions{Idle: box.Prune.IdleHours.Value, Age: box.Prune.MaxAgeDays.Value, Lifetime: box.Lifetime.Value}
 }
 
