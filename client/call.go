@@ -39,6 +39,8 @@ type call struct {
 	once bool
 	// changes: it is worth telling apart whether it may have been done.
 	changes bool
+	// repeated is set when the gateway answers, if an earlier try may have been acted on.
+	repeated *bool
 	// context of the request, if it is not that of the caller, who then has
 	// other means to end it.
 	context context.Context
@@ -58,6 +60,9 @@ func (c *Client) do(ctx context.Context, req call, take func(*http.Response) err
 		err := c.try(ctx, req, take)
 		var no *noAnswer
 		if !errors.As(err, &no) {
+			if req.repeated != nil {
+				*req.repeated = sent
+			}
 			return err
 		}
 		sent = sent || no.sent
@@ -246,6 +251,10 @@ func what(req call) string {
 		return "the change of " + req.query.Get("path") + " in the sandbox " + p[1]
 	case p[0] == "sandboxes" && req.method == http.MethodDelete:
 		return "the removal of sandbox " + p[1]
+	case p[0] == "sandboxes" && len(p) == 2:
+		return "the " + p[1] + " of sandboxes"
+	case p[0] == "sandboxes" && p[2] != "recreate":
+		return "the " + p[2] + " of sandbox " + p[1]
 	case p[0] == "sandboxes":
 		return "the new container of sandbox " + p[1]
 	case p[0] == "nodes" && len(p) == 2 && p[1] == "tokens":

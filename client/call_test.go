@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -117,5 +119,46 @@ func TestRemoveSandboxCut(t *testing.T) {
 	defer gw.Close()
 	if err := to(t, client.Options{URL: gw.URL}).RemoveSandbox(t.Context(), "box"); !errors.Is(err, corral.ErrLost) || removed.Load() != 1 {
 		t.Errorf("removed %d times: %v", removed.Load(), err)
+	}
+}
+
+// What may have been done by a try whose answer was cut: a session that has ended since was
+// ended by it, and a sandbox is not frozen again.
+func TestRepeated(t *testing.T) {
+	var mu sync.Mutex
+	tries := map[string]int{}
+	gw := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"sessionId": "it", "status": "completed"}`)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if tries[r.URL.Path]++; tries[r.URL.Path] == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusConflict)
+		_, _ = io.WriteString(w, `{"error": {"code": "ended", "message": "session it has ended"}}`)
+	}))
+	defer gw.Close()
+	c := to(t, client.Options{URL: gw.URL})
+	found, err := c.Attach(t.Context(), "it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := found.(*client.Process)
+	if st, err := p.Kill(t.Context()); err != nil || st.ID != "it" {
+		t.Errorf("Kill: %+v, %v", st, err)
+	}
+	if _, err := p.Kill(t.Context()); !errors.Is(err, corral.ErrEnded) {
+		t.Errorf("Kill again: %v", err)
+	}
+	if err := c.PauseSandbox(t.Context(), "box"); !errors.Is(err, corral.ErrLost) || !strings.Contains(err.Error(), "pause of sandbox box") {
+		t.Errorf("PauseSandbox: %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if n := tries["/v1/sandboxes/box/pause"]; n != 1 {
+		t.Errorf("%d pauses", n)
 	}
 }

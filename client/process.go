@@ -122,9 +122,13 @@ func (p *Process) Kill(ctx context.Context) (session.Status, error) {
 	if p.removed.Load() {
 		return st, p.gone(corral.ErrNotFound)
 	}
+	repeated := false
 	req := p.call(http.MethodPost, "kill")
-	req.changes = true
+	req.changes, req.repeated = true, &repeated
 	err := p.c.json(ctx, req, nil, &st)
+	if repeated && errors.Is(err, corral.ErrEnded) { // by a try whose answer was cut
+		return p.Status(ctx)
+	}
 	return st, err
 }
 

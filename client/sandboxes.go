@@ -74,9 +74,12 @@ func (c *Client) SandboxAddress(ctx context.Context, name string, port int) (San
 }
 
 // PauseSandbox freezes what runs in one, until it is resumed: by ResumeSandbox or by the
-// next command for it. ErrNotFound if no container of it runs.
+// next command for it. ErrNotFound if no container of it runs. If the connection is cut it
+// is ErrLost: repeated, it could freeze one that was resumed since.
 func (c *Client) PauseSandbox(ctx context.Context, name string) error {
-	return c.json(ctx, sandboxCall(http.MethodPost, name, "pause"), nil, nil)
+	req := sandboxCall(http.MethodPost, name, "pause")
+	req.once = true
+	return c.json(ctx, req, nil, nil)
 }
 
 // ResumeSandbox has what runs in one go on.

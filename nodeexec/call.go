@@ -261,6 +261,10 @@ func (c *call) evaluate(got reply) (fabric.Answer, step, error) {
 		return fabric.Answer{}, stepWait, nil
 	case refused == "":
 		return got.answer, stepOver, nil
+	case refused == fabric.RefusedBusy && c.r.patience == 0: // it is asked again after a while
+		s.copies = max(s.copies-1, 0)
+		s.until = time.Time{} // a new message is needed
+		return fabric.Answer{}, stepWait, nil
 	}
 	if repeat, err := s.refused(got.answer, c.maybe, c.r.once); !repeat {
 		return fabric.Answer{}, stepOver, err

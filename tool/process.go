@@ -207,7 +207,7 @@ func (t *Tools) wait(ctx context.Context, s *session.Session, req ProcessRequest
 	if until == "" && req.Pattern != "" {
 		until = UntilPattern
 	}
-	o := session.WaitOptions{Output: until == UntilOutput, Timeout: timeout}
+	o := session.WaitOptions{Output: until == UntilOutput, Timeout: max(timeout, time.Millisecond)} // 0 would be the longest
 	if until == UntilPattern {
 		if o.Pattern, err = pattern(req.Pattern); err != nil {
 			return err

@@ -148,6 +148,11 @@ func TestProcessWait(t *testing.T) {
 	if r.Met != "" || r.Status != StatusRunning || !strings.Contains(r.Text(), "Nothing of what was waited for") {
 		t.Errorf("%+v: %q", r, r.Text())
 	}
+	soon, cancelSoon := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancelSoon()
+	if r := tools.Process(soon, ProcessRequest{Action: ActionWait, SessionID: id, Timeout: ptr(0)}); r.Status != StatusRunning || r.Error != "" {
+		t.Errorf("no time to wait: %+v", r)
+	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("enough")) })
 	if r := tools.Process(ctx, ProcessRequest{Action: ActionWait, SessionID: id}); r.Reason != ReasonCancelled || r.Error != "enough" {

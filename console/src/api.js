@@ -143,10 +143,11 @@ const maxEvent = 8 << 20; // characters
 export async function events(path, signal, onEvent) {
   let last = '', wait = 500;
   while (!signal.aborted) {
+    let reader;
     try {
       const response = await request('GET', path, { signal, headers: { Accept: 'text/event-stream', ...(last && { 'Last-Event-ID': last }) } });
       wait = 500;
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = '';
       for (;;) {
         const { value, done } = await reader.read();
@@ -168,6 +169,8 @@ export async function events(path, signal, onEvent) {
     } catch (err) {
       if (signal.aborted || err.status === 401 || err.status === 403 || err.status === 404) return;
       wait = backoff(wait);
+    } finally {
+      reader?.cancel().catch(() => {}); // it goes on after an event that is not understood
     }
     await sleep(wait, signal);
   }

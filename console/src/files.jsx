@@ -7,6 +7,8 @@ import { T } from './text.js';
 
 const viewMost = 1 << 20; // bytes of a file that is shown
 
+// Paths are kept as they are in a URL: the bytes of a name need not be UTF-8.
+
 export function Files({ name, agent }) {
   const base = `/v1/sandboxes/${encodeURIComponent(name)}/files`;
   const [dir, setDir] = useState('.');
@@ -17,7 +19,7 @@ export function Files({ name, agent }) {
   const load = async (to = dir, after = '') => {
     const mine = ++latest.current;
     try {
-      const got = await get(`${base}?${new URLSearchParams({ path: to, limit: 500, ...(after && { after }) })}`, { agent });
+      const got = await get(`${base}?path=${to}&${new URLSearchParams({ limit: 500, ...(after && { after }) })}`, { agent });
       if (mine !== latest.current) return;
       set((old) => ({ dir: to, entries: after ? [...old.entries, ...got.entries] : got.entries, next: got.next }));
       setDir(to);
@@ -26,7 +28,8 @@ export function Files({ name, agent }) {
     }
   };
   useEffect(() => { load('.'); }, [name, agent]);
-  const at = (path) => base + '/content?' + new URLSearchParams({ path });
+  const at = (path) => `${base}/content?path=${path}`;
+  const pathOf = (e) => (e.pathBytes ? encodeBytes(e.pathBytes) : join(dir, leaf(e.path)));
   const write = may('run');
 
   const upload = async (list) => {
@@ -51,13 +54,13 @@ export function Files({ name, agent }) {
       actions={
         <>
           {dir !== '.' && dir !== '/' && <button onClick={() => load(up(dir))}>{T.sandboxes.up}</button>}
-          <Act does={async () => saveAs(await request('GET', `${base}/archive?${new URLSearchParams({ path: dir })}`, { agent }), `${name}.tar`)}>{T.sandboxes.downloadTar}</Act>
+          <Act does={async () => saveAs(await request('GET', `${base}/archive?path=${dir}`, { agent }), `${name}.tar`)}>{T.sandboxes.downloadTar}</Act>
           {write && <button onClick={() => show((close) => <NewDir close={close} base={base} agent={agent} dir={dir} done={load} />)}>{T.sandboxes.newDir}</button>}
           {write && <label class="button" tabIndex={0} onKeyDown={(e) => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); e.currentTarget.querySelector('input').click(); } }}>{T.sandboxes.upload}<input type="file" multiple hidden onChange={(e) => { upload([...e.target.files]); e.target.value = ''; }} /></label>}
         </>
       }
     >
-      <p class="mono dim"><Text>{dir.replace(/^\.(?=\/|$)/, T.sandboxes.root)}</Text></p>
+      <p class="mono dim"><Text>{readable(dir).replace(/^\.(?=\/|$)/, T.sandboxes.root)}</Text></p>
       {page.error && <Problem error={page.error} />}
       <div
         class={'drop' + (over ? ' over' : '')}
@@ -69,14 +72,14 @@ export function Files({ name, agent }) {
           <Table
             label={T.sandboxes.files}
             columns={[[T.common.name, 'wide'], [T.sandboxes.size, 'num'], [T.sandboxes.mode], [T.sandboxes.modified, 'num'], ['', 'acts']]}
-            rows={page.entries.map((e) => ({ key: e.path, cells: [
-              e.type === 'directory' ? <button class="plain link mono" onClick={() => load(join(dir, leaf(e.path)))}><Text>{leaf(e.path)}</Text>/</button>
-                : e.type === 'file' ? <button class="plain link mono" onClick={() => show((close) => <View close={close} url={at(join(dir, leaf(e.path)))} file={e} agent={agent} />)}><Text>{leaf(e.path)}</Text></button>
+            rows={page.entries.map((e) => ({ key: e.pathBytes || e.path, cells: [
+              e.type === 'directory' ? <button class="plain link mono" onClick={() => load(pathOf(e))}><Text>{leaf(e.path)}</Text>/</button>
+                : e.type === 'file' ? <button class="plain link mono" onClick={() => show((close) => <View close={close} url={at(pathOf(e))} file={e} agent={agent} />)}><Text>{leaf(e.path)}</Text></button>
                 : <span class="mono"><Text>{leaf(e.path)}</Text>{e.target && <span class="dim"> → <Text>{e.target}</Text></span>}</span>,
               e.type === 'file' ? bytes(e.size) : '', <code>{modeText(e.mode)}</code>, <Time at={e.modTime} />,
               <>
-                {e.type === 'file' && <Act small does={async () => saveAs(await request('GET', at(join(dir, leaf(e.path))), { agent }), leaf(e.path))}>{T.sandboxes.download}</Act>}
-                {write && <Act small tone="danger" ask={T.sandboxes.removeFile(leaf(e.path))} does={async () => { await call('DELETE', `${base}?${new URLSearchParams({ path: join(dir, leaf(e.path)), all: 'true' })}`, { agent }); load(); }}>{T.common.remove}</Act>}
+                {e.type === 'file' && <Act small does={async () => saveAs(await request('GET', at(pathOf(e)), { agent }), leaf(e.path))}>{T.sandboxes.download}</Act>}
+                {write && <Act small tone="danger" ask={T.sandboxes.removeFile(leaf(e.path))} does={async () => { await call('DELETE', `${base}?path=${pathOf(e)}&all=true`, { agent }); load(); }}>{T.common.remove}</Act>}
               </>,
             ] }))}
           />
@@ -89,7 +92,15 @@ export function Files({ name, agent }) {
 }
 
 const leaf = (path) => path.replace(/\/+$/, '').split('/').pop();
-const join = (dir, name) => (dir === '.' ? './' + name : dir.replace(/\/$/, '') + '/' + name);
+const join = (dir, name) => (dir === '.' ? '.' : dir.replace(/\/$/, '')) + '/' + encodeURIComponent(name);
+const encodeBytes = (base64) => atob(base64).replace(/[^/]/g, (c) => '%' + c.charCodeAt(0).toString(16).padStart(2, '0'));
+const readable = (path) => path.replace(/(%[0-9a-f]{2})+/gi, (s) => {
+  try {
+    return decodeURIComponent(s);
+  } catch {
+    return '\ufffd';
+  }
+});
 const up = (dir) => dir.split('/').slice(0, -1).join('/') || (dir.startsWith('/') ? '/' : '.');
 const modeText = (m) => (typeof m === 'number' ? m.toString(8) : String(m ?? ''));
 
@@ -105,7 +116,7 @@ function put(url, file, agent, onProgress) {
     x.onload = () => {
       if (x.status < 300) return resolve();
       let e = {};
-      try { e = JSON.parse(x.responseText).error; } catch { /* it is not from a gateway */ }
+      try { e = JSON.parse(x.responseText).error ?? {}; } catch { /* it is not from a gateway */ }
       reject(Object.assign(new Error(e.message || T.common.failed), e));
     };
     x.onerror = () => reject(new Error(T.common.failed));
@@ -119,7 +130,7 @@ function NewDir({ close, base, agent, dir, done }) {
     <form onSubmit={async (e) => {
       e.preventDefault();
       try {
-        await call('POST', `${base}/directory?${new URLSearchParams({ path: join(dir, new FormData(e.target).get('name')) })}`, { agent });
+        await call('POST', `${base}/directory?path=${join(dir, new FormData(e.target).get('name'))}`, { agent });
         close();
         done();
       } catch (err) {

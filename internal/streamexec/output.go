@@ -24,6 +24,7 @@ type output struct {
 	size    int64
 	waiting bool // for output, with all earlier output in the log
 	stuck   bool // the log cannot be written, and that was reported
+	dropped bool // it could not be written until the end of this life
 	sealed  bool // the log has ended: further output is dropped
 	held    bool // it was sealed before the end of the stream
 }
@@ -102,6 +103,9 @@ func (o *output) add(ctx context.Context, stream corral.Stream, b []byte) {
 		select {
 		case <-time.After(o.retryIn):
 		case <-ctx.Done():
+			o.mu.Lock()
+			o.dropped = true
+			o.mu.Unlock()
 			return
 		}
 	}
@@ -110,7 +114,7 @@ func (o *output) add(ctx context.Context, stream corral.Stream, b []byte) {
 func (o *output) tryAdd(stream corral.Stream, b []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.sealed {
+	if o.sealed || o.dropped {
 		return true
 	}
 	if err := o.log.Append(stream, o.size, b); err != nil {
@@ -140,8 +144,9 @@ const (
 	drainBytes   = 4 << 20
 )
 
-// drain waits for the end of the output after the command's end.
-func (o *output) drain(ctx context.Context) {
+// drain waits for the end of the output after the command's end. It is false if not all of
+// it could be written.
+func (o *output) drain() bool {
 	close(o.ending)
 	first, _ := o.progress()
 	before := first
@@ -149,10 +154,8 @@ func (o *output) drain(ctx context.Context) {
 	for quiet < int(drainQuiet) && waited < int(drainTrickle) && before-first < drainBytes {
 		select {
 		case <-o.ended:
-			return
+			return !o.isDropped()
 		case <-time.After(drainTick):
-		case <-ctx.Done():
-			return
 		}
 		size, waiting := o.progress()
 		if waiting {
@@ -163,6 +166,13 @@ func (o *output) drain(ctx context.Context) {
 		}
 		before = size
 	}
+	return !o.isDropped()
+}
+
+func (o *output) isDropped() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.dropped
 }
 
 // seal ends the log.

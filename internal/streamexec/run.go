@@ -131,8 +131,12 @@ func (p *process) supervise(cmd corral.Command) {
 	case <-expiry:
 		res, struck = p.expire(cmd.Grace, results)
 	}
-	p.out.drain(p.x.life)
-	p.finish(res, struck)
+	whole := closed() // from here on the end of this life does not cut off the last output
+	if whole {
+		whole = p.out.drain()
+		closed = context.AfterFunc(p.x.life, p.closeStreams)
+	}
+	p.finish(res, struck, whole)
 
 	p.in.stop()
 	_ = p.stream.CloseWrite() // the connection may be gone
@@ -179,15 +183,16 @@ func (p *process) expire(grace time.Duration, results <-chan result) (res result
 	}
 }
 
-// finish determines how the process ended, and concludes it.
-func (p *process) finish(res result, struck bool) {
+// finish determines how the process ended, and concludes it. whole is false if the end of
+// this life has cut off the output.
+func (p *process) finish(res result, struck, whole bool) {
 	exit, err := p.stream.Settle(res.exit, res.err, struck)
 	exit.EndedAt, exit.Reason = res.at, corral.ReasonExited
 	if struck {
 		exit.Reason = corral.ReasonTimeout
 	}
 	switch {
-	case p.x.life.Err() != nil:
+	case !whole, err != nil && p.x.life.Err() != nil:
 		p.conclude(nil, p.lost(fmt.Sprintf("it was running when %s was closed", p.x.opts.Name)))
 	case err != nil:
 		p.loses(err.Error())

@@ -297,3 +297,58 @@ func TestPruneWhileUsed(t *testing.T) {
 		t.Errorf("later: %+v, %v", exit, err)
 	}
 }
+
+// heldFake has more output when it has ended, which a descendant holds then.
+type heldFake struct {
+	*fake
+	more chan string
+	gone chan struct{}
+}
+
+func (f *heldFake) Prepare(_ context.Context, cmd corral.Command) (Job, error) {
+	return Job{Info: corral.Info{Host: corral.HostNode, Dir: cmd.Dir}, Start: func(context.Context, *corral.Info) (Stream, error) { return f, nil }}, nil
+}
+
+func (f *heldFake) Read(p []byte) (int, corral.Stream, error) {
+	select {
+	case s := <-f.more:
+		return copy(p, s), corral.Stdout, nil
+	case <-f.gone:
+		return 0, 0, os.ErrClosed
+	}
+}
+
+func (f *heldFake) Close() error { close(f.gone); return nil }
+
+// Close waits for the last output of a command that has ended.
+func TestCloseAfterTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	f := &heldFake{newFake(), make(chan string), make(chan struct{})}
+	x := open(t, dir, f.fake)
+	p, err := x.Start(t.Context(), f, corral.Command{ID: "one", Shell: "true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.end(corral.Exit{Code: 3}, nil)
+	<-p.(*process).out.ending
+	closed := make(chan error, 1)
+	go func() { closed <- x.Close() }()
+	<-x.life.Done()
+	select {
+	case f.more <- "last":
+	case <-f.gone:
+		t.Fatal("its output is cut off")
+	}
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	if p, err = open(t, dir, f.fake).Attach(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := p.Wait(t.Context()); err != nil || exit.Code != 3 {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	if st, err := p.Log().Stat(t.Context()); err != nil || st.Size != 4 {
+		t.Errorf("%+v, %v", st, err)
+	}
+}

@@ -69,11 +69,8 @@ func RemoveCgroup(dir string) {
 	if dir == "" {
 		return
 	}
-	below, _ := os.ReadDir(dir)
-	for _, e := range below {
-		if e.IsDir() {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // still in use: stays
-		}
+	for _, sub := range cgroupsIn(dir) {
+		RemoveCgroup(sub)
 	}
 	_ = os.Remove(dir) // still in use: stays
 }
@@ -100,12 +97,15 @@ func (s *Supervisor) makeCgroup(p *proc) int {
 // removeCgroup removes p's cgroup, unless descendants go on in it: then the
 // sweep of a later warden does.
 func (s *Supervisor) removeCgroup(p *proc) {
-	if p.cgroup != "" {
-		_ = unix.Rmdir(p.cgroup)
+	if p.cgroup == "" || unix.Rmdir(p.cgroup) == nil {
+		return
+	}
+	if pids, ok := cgroupPIDs(p.cgroup); ok && len(pids) == 0 {
+		RemoveCgroup(p.cgroup) // with those that the command made in it
 	}
 }
 
-// cgroupMembers lists the living processes of a cgroup.
+// cgroupMembers lists the living processes of a cgroup and of those below it.
 func cgroupMembers(dir string) (tasks []task, ok bool) {
 	pids, ok := cgroupPIDs(dir)
 	if !ok || len(pids) == 0 {
@@ -138,6 +138,21 @@ func cgroupPIDs(dir string) (pids []string, ok bool) {
 			pids = append(pids, string(f))
 		}
 	}
+	for _, sub := range cgroupsIn(dir) {
+		below, _ := cgroupPIDs(sub) // one that is gone by now has none; of a threaded one dir has them
+		pids = append(pids, below...)
+	}
 	slices.Sort(pids)
 	return pids, true
+}
+
+// cgroupsIn lists the cgroups directly below another.
+func cgroupsIn(dir string) (subs []string) {
+	entries, _ := os.ReadDir(dir) // what was read is what there is
+	for _, e := range entries {
+		if e.IsDir() {
+			subs = append(subs, filepath.Join(dir, e.Name()))
+		}
+	}
+	return subs
 }

@@ -274,6 +274,9 @@ class Transport:
                     raise NoAnswer(e, sent=True) from e
                 finally:
                     answer.close()
+            except CorralError as e:
+                e._repeated = sent
+                raise
             except NoAnswer as e:
                 sent = sent or e.sent
                 if sent and call.once:

@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional, Union
 
 from ._events import TYPE, AsyncStream
 from ._http import Call, NoAnswer, Patience, Transport
-from .errors import CorralError, LostError, NotFoundError, UnavailableError
+from .errors import CorralError, EndedError, LostError, NotFoundError, UnavailableError
 
 _WAIT_STEP = 300.0  # seconds of one request that waits; the gateway allows 600
 
@@ -91,7 +91,12 @@ class AsyncSession:
 
     async def kill(self) -> Dict[str, Any]:
         """Ends the session: SIGTERM, and SIGKILL after a grace."""
-        self.info = await self._json("POST", "kill")
+        try:
+            self.info = await self._json("POST", "kill")
+        except EndedError as e:
+            if not e._repeated:
+                raise
+            return await self.status()  # it was ended by a try whose answer was cut
         return self.info
 
     async def signal(self, signal: Union[str, int]) -> None:

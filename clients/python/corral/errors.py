@@ -21,6 +21,7 @@ class CorralError(Exception):
         self.code = code or type(self).code
         self.written = written  # bytes of input that the command took before the error
         self.retry_after = retry_after  # seconds after which to try again, where the gateway says it; else 0
+        self._repeated = False  # an earlier try, whose answer was cut, may have been acted on
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message

@@ -126,6 +126,15 @@ class TestCut(unittest.TestCase):
                 call()
             self.assertEqual(len(fake.requests), before + 1)
 
+    def test_kill_whose_answer_is_cut(self) -> None:
+        ended = {"error": {"code": "ended", "message": "session s has ended"}}
+        kills = [b"", answer(409, json.dumps(ended).encode()), answer(409, json.dumps(ended).encode())]
+        fake = Fake(self, lambda method, target, body: answer(200, json.dumps(STATUS).encode()) if method == "GET" else kills.pop(0))
+        session = fake.client().session("s")
+        self.assertEqual(session.kill(), STATUS)
+        with self.assertRaises(corral.EndedError):
+            session.kill()
+
     def test_input_goes_on_where_the_gateway_stopped(self) -> None:
         def reply(method: str, target: str, body: bytes) -> bytes:
             if method == "GET":

@@ -25,6 +25,8 @@ export class CorralError extends Error {
   written: number;
   /** Seconds after which to try again, where the gateway says it; else 0. */
   readonly retryAfter: number;
+  /** @internal An earlier try, whose answer was cut, may have been acted on. */
+  repeated = false;
 
   constructor(message: string, fields: ErrorFields = {}) {
     super(fields.hint ? `${message} (${fields.hint})` : message, fields.cause === undefined ? undefined : { cause: fields.cause });

@@ -253,6 +253,9 @@ export class Transport {
           answer.close();
         }
       } catch (e) {
+        if (e instanceof CorralError) {
+          e.repeated = sent;
+        }
         if (!(e instanceof NoAnswer)) {
           throw e;
         }

@@ -132,7 +132,14 @@ export class Session {
 
   /** Ends the session: SIGTERM, and SIGKILL after a grace. */
   async kill(options: CallOptions = {}): Promise<Status> {
-    this.info = await this.#json<Status>("POST", ["kill"], options);
+    try {
+      this.info = await this.#json<Status>("POST", ["kill"], options);
+    } catch (e) {
+      if (!(e instanceof EndedError) || !e.repeated) {
+        throw e;
+      }
+      return this.status(options); // it was ended by a try whose answer was cut
+    }
     return this.info;
   }
 

@@ -132,6 +132,15 @@ test("what may be done twice is lost", async (t) => {
   }
 });
 
+test("a kill whose answer is cut", async (t) => {
+  const ended = answer(409, '{"error":{"code":"ended","message":"session s has ended"}}');
+  const kills = ["", ended, ended];
+  const fake = await serve(t, ({ method }) => (method === "GET" ? answer(200, JSON.stringify(STATUS)) : kills.shift()));
+  const session = await fake.client().session("s");
+  assert.deepEqual(await session.kill(), STATUS);
+  await assert.rejects(() => session.kill(), api.EndedError);
+});
+
 const failure = (code, syscall) => Object.assign(new Error(`${syscall} ${code}`), { code, syscall });
 const failures = (...errors) => Object.assign(new AggregateError(errors), { code: errors[0].code });
 

@@ -248,14 +248,13 @@ func (n *life) hello() pairing.Hello {
 func (n *life) handle(conn *nats.Conn, v verdict) error {
 	switch {
 	case !v.last:
-		return n.wait(v.Verdict)
+		n.wait(v.Verdict)
+		return nil
 	case v.err == nil:
 		n.asking.stop()
 		return n.approved(conn, v.Verdict)
 	case v.State == pairing.Rejected:
-		if err := n.revoked(); err != nil {
-			return err
-		}
+		n.revoked()
 		return corral.Errorf(corral.ErrDenied, corral.Hint(v.err), "%w", ErrRejected)
 	case !n.state.Paired():
 		return v.err
@@ -267,42 +266,46 @@ func (n *life) handle(conn *nats.Conn, v verdict) error {
 }
 
 // wait handles a verdict that is not final.
-func (n *life) wait(v join.Verdict) error {
+func (n *life) wait(v join.Verdict) {
 	if v.State != pairing.Pending {
 		if !n.state.Paired() && v.Error != nil {
 			n.set(Status{Phase: Waiting, Error: v.Error.Message, Hint: v.Error.Hint})
 		}
-		return nil
+		return
 	}
-	if err := n.revoked(); err != nil {
-		return err
-	}
+	n.revoked()
 	n.set(Status{Phase: Waiting, Code: v.Code, ExpiresAt: v.Expires})
-	return nil
 }
 
 // revoked stops serving, if the machine was a node so far.
-func (n *life) revoked() error {
+func (n *life) revoked() {
 	n.serving.stop()
 	n.serves.Store(false)
 	if !n.state.Paired() {
-		return nil
+		return
 	}
 	n.log.Warn("this machine is not a node of the gateway any more; what runs on it goes on, and nobody can reach it", "node", n.state.ID())
-	return n.state.ended()
+	if err := n.state.ended(); err != nil { // the next life is told again
+		n.unsaved(err)
+	}
 }
+
+func (n *life) unsaved(err error) { n.log.Warn(err.Error(), "hint", corral.Hint(err)) }
 
 func (n *life) approved(conn *nats.Conn, v join.Verdict) error {
 	if v.ID != n.state.ID() {
 		return corral.Errorf(corral.ErrDenied, "look into what answers at the gateway's address", "the gateway takes this machine for node %s, and it is %s", v.ID, n.state.ID())
 	}
-	news := !n.state.Paired()
+	news, first := !n.state.Paired(), n.state.TakesToken()
 	asked, told := n.hello().Name, n.cfg.Hello.Name
 	if told == n.cfg.Host { // it was told no other name
 		told = ""
 	}
 	if err := n.state.paired(v.Name, told); err != nil {
-		return err
+		if first {
+			return err
+		}
+		n.unsaved(err)
 	}
 	if !news {
 		n.set(Status{Phase: Serving})

@@ -288,6 +288,37 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
+// A new name, or a revocation, that cannot be kept does not end a node. The name is kept
+// as soon as that works.
+func TestCannotKeep(t *testing.T) {
+	h := newHouse(t)
+	m := newMachine(t, t.TempDir(), hello())
+	m.cfg.again = 50 * time.Millisecond
+	m.pair(h, "builder")
+	file := filepath.Join(m.dir, gatewayFile)
+	must(t, os.Remove(file))
+	must(t, os.MkdirAll(filepath.Join(file, "in the way"), 0o700))
+	_, err := h.registry.Rename("builder", "other")
+	must(t, err)
+	time.Sleep(300 * time.Millisecond)
+	if got := output(t, h.node("other"), "echo hello"); got != "hello\n" {
+		t.Errorf("%q", got)
+	}
+	must(t, os.RemoveAll(file))
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if r, err := Look(m.dir); err == nil && r.Name == "other" && r.Paired {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	must(t, os.Remove(file))
+	must(t, os.MkdirAll(filepath.Join(file, "in the way"), 0o700))
+	_, err = h.registry.Revoke("other", "test")
+	must(t, err)
+	m.code()
+}
+
 // What the gateway cannot take of a machine that is no node yet ends it, and it
 // says no more that it runs.
 func TestRefusedHello(t *testing.T) {

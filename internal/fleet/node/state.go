@@ -261,8 +261,13 @@ func (s *State) paired(name, asked string) error {
 	if !s.Paired() {
 		s.to.PairedAt, s.to.EndedAt, s.to.Asked = now(), time.Time{}, asked
 	}
+	before := s.to.Name
 	s.to.Name = name
-	return s.save()
+	err := s.save()
+	if err != nil {
+		s.to.Name = before // the next answer has it saved
+	}
+	return err
 }
 
 // ended records that the machine is no node any more.

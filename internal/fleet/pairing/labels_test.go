@@ -2,6 +2,8 @@ package pairing
 
 import (
 	"errors"
+	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,4 +37,21 @@ func TestRelabel(t *testing.T) {
 		ok(t, r.Close())
 		r = open(t, dir) // which reads nothing that it would not write
 	}
+}
+
+// A node that says as much of itself as it may can be read again, with the address that
+// the gateway saw.
+func TestLongHello(t *testing.T) {
+	dir := newDir(t)
+	r := open(t, dir)
+	h := Hello{OS: strings.Repeat("x", maxHello%maxText)}
+	for range maxHello / maxText {
+		h.Features = append(h.Features, strings.Repeat("x", maxText))
+	}
+	q, err := r.Ask(key(1), netip.MustParseAddr("2001:db8::1"), h)
+	ok(t, err)
+	_, err = r.Approve(q.Code, Approval{By: "test"})
+	ok(t, err)
+	ok(t, r.Close())
+	wantAuthorised(t, open(t, dir), 1)
 }

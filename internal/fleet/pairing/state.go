@@ -282,8 +282,8 @@ func (n *Node) check(last string, names map[string]bool) error {
 	if len(n.Addresses) > maxSeen || n.PairedAt.IsZero() {
 		return fmt.Errorf("node %s is not as one is", n.ID)
 	}
-	hello := Hello{OS: n.OS, Arch: n.Arch, Version: n.Version, Addresses: n.Addresses, Features: n.Features}
-	return cmp.Or(hello.validate(), validateLabels(n.Labels), validateWho(n.ApprovedBy), validateWho(n.RevokedBy))
+	hello, seen := Hello{OS: n.OS, Arch: n.Arch, Version: n.Version, Features: n.Features}, Hello{Addresses: n.Addresses}
+	return cmp.Or(hello.validate(), seen.validate(), validateLabels(n.Labels), validateWho(n.ApprovedBy), validateWho(n.RevokedBy))
 }
 
 // check returns an error if t cannot follow the entry last in a file.

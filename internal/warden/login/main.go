@@ -29,6 +29,9 @@ const (
 const (
 	// limit is how long a profile may take. It is run twice.
 	limit = 5 * time.Second
+	// linger is how long what a profile leaves in the background may hold its output.
+	// The end of the output is no later than that on a busy machine.
+	linger = 2 * time.Second
 	// maxOutput bounds what is read of a profile's output, in bytes.
 	maxOutput = 1 << 20
 	maxSource = 1 << 20
@@ -196,7 +199,7 @@ func (t *taker) run(option string, env, functions []string) (run, error) {
 	cmd.Env = append(slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "PS4=") }), t.ps4())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 100 * time.Millisecond // what it leaves in the background may hold its output
+	cmd.WaitDelay = linger
 	var stdout, stderr bounded
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()

@@ -372,3 +372,17 @@ func TestWatches(t *testing.T) {
 	change("d/a.sh", func(f string) error { return os.WriteFile(f, []byte("export A=2\n"), 0o644) }, true)
 	change(".profile", os.Remove, true)
 }
+
+// The end of a shell's output may be read later than the shell ends, as on a busy
+// machine: that is no process in the background.
+func TestLateEnd(t *testing.T) {
+	shell := filepath.Join(t.TempDir(), "sh")
+	write(t, shell, "#!/bin/sh\nsleep 0.4 &\nexec /bin/sh \"$@\"\n")
+	if err := os.Chmod(shell, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tk := &taker{shell: shell, self: program, marker: "0123456789abcdef"}
+	if _, err := tk.run("-xc", []string{"PATH=/usr/bin:/bin"}, nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -36,7 +36,7 @@ func (r *records) mend() error {
 	}
 	for _, id := range ids {
 		if _, known := r.index[id]; !known && corral.ValidateID(id) == nil {
-			if err := r.start(id, 0, ""); err != nil {
+			if err := r.start(id, 0, tag{}); err != nil {
 				return err
 			}
 		}
@@ -86,7 +86,7 @@ func (r *records) believe(c *client) error {
 		}
 		var t tag
 		_ = json.Unmarshal(item.Tag, &t) // one that cannot be read is reported by Attach
-		if err := r.start(id, c.warden, t.agent()); err != nil {
+		if err := r.start(id, c.warden, t); err != nil {
 			return err
 		}
 		r.log.Warn("a process that was missing in the journal was found again", "id", id)

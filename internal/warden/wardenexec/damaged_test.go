@@ -20,7 +20,7 @@ func damagedJournal(t *testing.T) (text []byte, codes map[string]int) {
 	r := openTest(t, dir)
 	codes = map[string]int{"tall-owl": 3, "glad-fox": 0, "big-cat": 127}
 	for id, code := range codes {
-		if err := r.start(id, 1<<40, "main"); err != nil {
+		if err := r.start(id, 1<<40, tagFor("main")); err != nil {
 			t.Fatal(err)
 		}
 		tg := tag{Info: origin.Info{Info: corral.Info{ID: id}, Origin: &origin.Origin{Agent: "main"}}}
@@ -28,7 +28,7 @@ func damagedJournal(t *testing.T) (text []byte, codes map[string]int) {
 			t.Fatal(err)
 		}
 	}
-	if err := r.start("runs", 7, "other"); err != nil {
+	if err := r.start("runs", 7, tagFor("other")); err != nil {
 		t.Fatal(err)
 	}
 	r.ran(t, "removed", 0)

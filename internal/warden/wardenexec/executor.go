@@ -490,8 +490,9 @@ func (e *Executor) find(ctx context.Context, id string) (corral.Process, error) 
 	case errors.Is(err, ErrGone) || errors.Is(err, corral.ErrNotFound):
 		p.tag.Info.Info = e.opts.Info
 		p.tag.Info.ID = id
-		p.setLog(outlog.New(e.records.root, id, corral.LogLimit{}))
-		if old, oerr := outlog.Open(e.records.root, id, corral.LogLimit{}); oerr == nil {
+		p.tag.Limit = e.records.limit(id)
+		p.setLog(outlog.New(e.records.root, id, p.tag.Limit))
+		if old, oerr := outlog.Open(e.records.root, id, p.tag.Limit); oerr == nil {
 			p.setLog(old)
 		}
 		if end := new(Ended); e.opts.HowEnded != nil && !errors.As(err, &end) {

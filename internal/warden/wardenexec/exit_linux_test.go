@@ -40,7 +40,7 @@ func TestRefusedBeforeAttach(t *testing.T) {
 		}
 	}, &wire.Message{Type: wire.Item, ID: "x", Tag: []byte("{}")})
 	e := fakeExecutor(t, f.connect)
-	if err := e.records.start("x", 1, ""); err != nil {
+	if err := e.records.start("x", 1, tag{}); err != nil {
 		t.Fatal(err)
 	}
 	p, err := e.Attach(t.Context(), "x")

@@ -156,7 +156,7 @@ func FuzzHostileWarden(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		defer cancel()
-		if err := e.records.start("known", 0, "a"); err != nil {
+		if err := e.records.start("known", 0, tagFor("a")); err != nil {
 			t.Fatal(err)
 		}
 		p, err := e.Attach(ctx, "known")

@@ -28,7 +28,7 @@ func TestLimitOfALyingWarden(t *testing.T) {
 			}, &wire.Message{Type: wire.Item, ID: "x", PID: 1, Tag: []byte(listed), Flags: wire.FlagTTY})
 			f.gw.(*wire.Packets).SetOneWay()
 			e := fakeExecutor(t, f.connect)
-			if err := e.records.start("x", 1, ""); err != nil {
+			if err := e.records.start("x", 1, tag{}); err != nil {
 				t.Fatal(err)
 			}
 			_, err := e.Attach(t.Context(), "x")
@@ -84,7 +84,7 @@ func TestGreetingOfALyingWarden(t *testing.T) {
 	f := newFake(t, func(_ *fake, _ *wire.Message, fds []int) { closeFDs(fds) },
 		&wire.Message{Type: wire.Item, ID: "x", Tag: make([]byte, 5<<20)})
 	e := fakeExecutor(t, f.connect)
-	if err := e.records.start("x", 1, ""); err != nil {
+	if err := e.records.start("x", 1, tag{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Attach(t.Context(), "x"); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "a tag of 5242880 bytes") {
@@ -104,7 +104,7 @@ func TestTagOfALyingWarden(t *testing.T) {
 	})
 	f.gw.(*wire.Packets).SetOneWay()
 	e := fakeExecutor(t, f.connect)
-	if err := e.records.start("x", 1, ""); err != nil {
+	if err := e.records.start("x", 1, tag{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Attach(t.Context(), "x"); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "more than 8192") {

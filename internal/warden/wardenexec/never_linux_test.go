@@ -40,7 +40,7 @@ func TestNeverStarted(t *testing.T) {
 				return f.gw, nil
 			})
 			e.opts.EndedIdle = func(warden uint64) bool { return tc.idle && warden == tc.warden }
-			if err := e.records.start("x", tc.warden, ""); err != nil {
+			if err := e.records.start("x", tc.warden, tag{}); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 { // and it stays so
@@ -83,7 +83,7 @@ func TestStartedAgain(t *testing.T) {
 			})
 			e := fakeExecutor(t, f.connect)
 			e.opts.EndedIdle = func(warden uint64) bool { return tc.idle && warden == tc.warden }
-			if err := e.records.start("x", tc.warden, ""); err != nil {
+			if err := e.records.start("x", tc.warden, tag{}); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 { // and it stays so

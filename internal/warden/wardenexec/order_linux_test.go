@@ -85,7 +85,7 @@ func TestExitWhileAdopted(t *testing.T) {
 		attached <- []int{out[1], err[1]}
 	}, &wire.Message{Type: wire.Item, ID: "x", Tag: []byte("{}")})
 	e := fakeExecutor(t, f.connect)
-	if err := e.records.start("x", 0, ""); err != nil {
+	if err := e.records.start("x", 0, tag{}); err != nil {
 		t.Fatal(err)
 	}
 	e.watcher.mu.Lock() // adopting stops half way

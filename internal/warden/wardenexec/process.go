@@ -193,7 +193,7 @@ const maxAttempts = 10
 // if it was sent before.
 func (p *process) startOn(ctx context.Context, c *client, cmd corral.Command, plan pathenv.Plan) (a answer, tag []byte, err error) {
 	p.setLog(outlog.New(p.e.records.root, p.id, cmd.Log))
-	if err := p.e.records.start(p.id, c.warden, p.tag.agent()); err != nil {
+	if err := p.e.records.start(p.id, c.warden, p.tag); err != nil {
 		return answer{}, nil, err
 	}
 	p.tag.Nonce = corral.NewID()
@@ -334,7 +334,7 @@ func (p *process) adoptFrom(ctx context.Context, c *client) (err error) {
 		// It may have been started by another gateway since Hello: ask.
 		p.e.log.Debug("asking the warden for a process it did not list", "id", p.id)
 	}
-	var t tag
+	t := tag{Limit: p.e.records.limit(p.id)}
 	if item := c.items[p.id]; item != nil {
 		if err := p.readTag(item, &t); err != nil {
 			return err

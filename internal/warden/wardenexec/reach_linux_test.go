@@ -145,7 +145,7 @@ func TestListedOutOfReach(t *testing.T) {
 				waitSoon(t, p)
 				return
 			}
-			if err := e.records.start("x", 1, ""); err != nil {
+			if err := e.records.start("x", 1, tag{}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := e.Attach(t.Context(), "x"); !errors.Is(err, corral.ErrUnavailable) || errors.Is(err, corral.ErrLost) {

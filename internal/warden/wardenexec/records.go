@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,10 +54,10 @@ type record struct {
 }
 
 // records is an executor's directory: logs, and a journal of what was started
-// and how it ended. A line of the journal is a letter, an ID, for a start the warden
-// and the agent, for an end the record, and a checksum. The program that uses the
+// and how it ended. A line of the journal is a letter, an ID, for a start the warden,
+// the agent and the log's limit, for an end the record, and a checksum. The program that uses the
 // directory writes it at once, and it counts from then on. Several programs may use one
-// directory at the same time, also earlier versions, which wrote no checksums.
+// directory at the same time, also earlier versions, which wrote no checksums and no limits.
 //
 // What is not as it was written says nothing. A program that has the directory alone keeps
 // it aside; see damaged.go.
@@ -89,6 +90,7 @@ type entry struct {
 	size   int
 	warden uint64 // that was about to start it; 0: not known
 	agent  string // for whom; empty: not known
+	limit  corral.LogLimit
 }
 
 // JournalName is the name of the journal in a directory of records.
@@ -309,12 +311,12 @@ func (r *records) line(l journal.Line) error {
 	}
 	switch kind {
 	case wasStarted:
-		number, agent, _ := bytes.Cut(rec, []byte{' '})
-		warden, err := strconv.ParseUint(string(number), 10, 64)
+		e, err := parseStart(rec)
 		if len(rec) > 0 && err != nil {
 			return errLine
 		}
-		r.index[string(id)] = entry{kind: wasStarted, warden: warden, agent: string(agent), off: l.At}
+		e.kind, e.off = wasStarted, l.At
+		r.index[string(id)] = e
 	case hasEnded:
 		if !json.Valid(rec) { // cut short: the warden still has the end
 			return errLine
@@ -349,13 +351,33 @@ func signed(kind byte, id string, rec []byte) []byte {
 // within the one before.
 func framed(line []byte) []byte { return slices.Concat([]byte{'\n'}, line, []byte{'\n'}) }
 
-// startOf is what the line of a start says after its ID.
-func startOf(warden uint64, agent string) []byte {
+// startOf is what the line of a start says after its ID. No agent has a '+' in its name.
+func startOf(warden uint64, agent string, limit corral.LogLimit) []byte {
 	b := strconv.AppendUint(nil, warden, 10)
 	if corral.ValidateID(agent) == nil { // as agents' names are
 		b = append(append(b, ' '), agent...)
 	}
+	if limit != (corral.LogLimit{}) {
+		b = fmt.Appendf(b, " %d+%d", limit.Head, limit.Tail)
+	}
 	return b
+}
+
+func parseStart(rec []byte) (e entry, err error) {
+	number, rest, _ := strings.Cut(string(rec), " ")
+	e.warden, err = strconv.ParseUint(number, 10, 64)
+	for word := range strings.FieldsSeq(rest) {
+		head, tail, isLimit := strings.Cut(word, "+")
+		if !isLimit {
+			e.agent = word
+			continue
+		}
+		var herr, terr error
+		e.limit.Head, herr = strconv.ParseInt(head, 10, 64)
+		e.limit.Tail, terr = strconv.ParseInt(tail, 10, 64)
+		err = errors.Join(err, herr, terr)
+	}
+	return e, err
 }
 
 // add appends a line.
@@ -380,9 +402,10 @@ func (r *records) add(kind byte, id string, rec []byte) error {
 	return nil
 }
 
-// start notes an ID before a warden is asked to start it, and for which agent.
-func (r *records) start(id string, warden uint64, agent string) error {
-	return r.add(wasStarted, id, startOf(warden, agent))
+// start notes an ID before a warden is asked to start it, with what of its tag is needed
+// if the warden will not tell.
+func (r *records) start(id string, warden uint64, t tag) error {
+	return r.add(wasStarted, id, startOf(warden, t.agent(), t.Limit))
 }
 
 // notStarted takes back start.
@@ -407,6 +430,13 @@ func (r *records) startedBy(id string) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.index[id].warden
+}
+
+// limit is that of the log of an ID whose end is not known.
+func (r *records) limit(id string) corral.LogLimit {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.index[id].limit
 }
 
 // find tells what is known of an ID: whether it was started, and how it ended
@@ -519,7 +549,7 @@ func (r *records) rewrite(w io.Writer) error {
 	for _, id := range r.inOrder() {
 		e := r.index[id]
 		if e.kind == wasStarted || e.agent != "" { // which the record says only inside
-			if _, err := w.Write(signed(wasStarted, id, startOf(e.warden, e.agent))); err != nil {
+			if _, err := w.Write(signed(wasStarted, id, startOf(e.warden, e.agent, e.limit))); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,9 @@
 package wardenexec
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -14,7 +16,10 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/warden/outlog"
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 func openTest(t *testing.T, dir string) *records {
@@ -30,7 +35,7 @@ func openTest(t *testing.T, dir string) *records {
 // ran notes a process that started and ended with a code.
 func (r *records) ran(t *testing.T, id string, code int) {
 	t.Helper()
-	if err := r.start(id, 7, ""); err != nil {
+	if err := r.start(id, 7, tag{}); err != nil {
 		t.Error(err)
 	}
 	if err := r.end(id, record{Exit: corral.Exit{Code: code}}); err != nil {
@@ -70,7 +75,7 @@ func TestLongJournal(t *testing.T) {
 			r := openTest(t, dir)
 			const n = 50
 			for i := range n {
-				if err := r.start(fmt.Sprint("p", i), 7, ""); err != nil {
+				if err := r.start(fmt.Sprint("p", i), 7, tag{}); err != nil {
 					t.Fatal(err)
 				}
 				rec := record{tag: tag{Digest: strings.Repeat("x", length*i/n)}, Exit: corral.Exit{Code: i}}
@@ -118,7 +123,7 @@ func TestLongJournalInPieces(t *testing.T) {
 func TestJournalStaysShort(t *testing.T) {
 	dir := testdir.New(t)
 	r := openTest(t, dir)
-	if err := r.start("runs", 9, ""); err != nil {
+	if err := r.start("runs", 9, tag{}); err != nil {
 		t.Fatal(err)
 	}
 	const writers, each = 4, 4000
@@ -261,5 +266,62 @@ func TestPruneWhileUsed(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "young.out")); err != nil {
 		t.Error(err)
+	}
+}
+
+// tagFor is the tag of a process that was begun for an agent.
+func tagFor(agent string) tag {
+	return tag{Info: origin.Info{Origin: &origin.Origin{Agent: agent}}}
+}
+
+// What a process printed before its warden was gone can be read by the limit that its
+// log has, also after the journal was written anew.
+func TestLimitOfALostProcess(t *testing.T) {
+	dir := t.TempDir()
+	r, err := openRecords(dir, false, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := corral.LogLimit{Head: 10, Tail: 20}
+	for id, agent := range map[string]string{"one": "main", "two": ""} {
+		tg := tagFor(agent)
+		tg.Limit = limit
+		if err := r.start(id, 7, tg); err != nil {
+			t.Fatal(err)
+		}
+		log := outlog.New(r.root, id, limit)
+		if err := log.Append(corral.Stdout, 0, []byte("0123456789"+strings.Repeat("x", 80)+"9876543210")); err != nil {
+			t.Fatal(err)
+		}
+		log.Abandon()
+	}
+	if err := r.update(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.compact(); err != nil {
+		t.Fatal(err)
+	}
+	r.close()
+	if agents, err := Agents(dir); err != nil || len(agents) != 1 || agents["one"] != "main" {
+		t.Errorf("%v, %v", agents, err)
+	}
+	e, err := New(Options{Dir: dir, Connect: func(context.Context, bool) (wire.Conn, error) { return nil, ErrGone }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for range 2 { // and by the record of its end
+		for _, id := range []string{"one", "two"} {
+			p, err := e.Attach(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.Wait(t.Context()); !errors.Is(err, corral.ErrLost) {
+				t.Errorf("Wait: %v", err)
+			}
+			if st, err := p.Log().Stat(t.Context()); err != nil || st.Size != 100 || st.GapStart != 10 || st.GapEnd != 80 {
+				t.Errorf("%s: %+v, %v", id, st, err)
+			}
+		}
 	}
 }

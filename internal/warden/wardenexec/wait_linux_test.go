@@ -45,7 +45,7 @@ func TestNobodyWaitsForAnothersDial(t *testing.T) {
 		<-release
 		return f.gw, nil
 	})
-	if err := e.records.start("earlier", 1, ""); err != nil {
+	if err := e.records.start("earlier", 1, tag{}); err != nil {
 		t.Fatal(err)
 	}
 	go func() { _, _ = e.Reach(context.Background()) }() // ends with the test
