@@ -112,8 +112,7 @@ func (t Tools) exec(ctx context.Context, req tool.ExecRequest, warnings []string
 	if !chosen {
 		req.SessionID = session.NewID()
 	}
-	own := req.SessionID
-	id := own
+	id := req.SessionID
 	stop := tool.Watch(ctx, func(ctx context.Context) (tool.Progress, bool) { return t.look(ctx, id) })
 	r, err := t.c.Exec(ctx, req)
 	stop()
@@ -132,7 +131,7 @@ func (t Tools) exec(ctx context.Context, req tool.ExecRequest, warnings []string
 	if r.Warnings == nil {
 		r.Warnings = []string{}
 	}
-	if !chosen && r.SessionID == own && r.Ended != nil && !r.Truncated && r.Status != tool.StatusUnknown {
+	if !chosen && r.SessionID == id && r.Ended != nil && !r.Truncated && r.Status != tool.StatusUnknown {
 		t.forget(ctx, id)
 		r.SessionID = ""
 	}
