@@ -143,7 +143,7 @@ func (m *fakeMachine) run(t *testing.T, environ []string, args ...string) (code 
 	defer null.Close()
 	var out, errs bytes.Buffer
 	a := &app{version: "v1", stdin: null, stdout: &out, stderr: &errs,
-		environ: append([]string{"HOME=" + t.TempDir(), "CORRAL_STATE_DIR=" + t.TempDir()}, environ...), backends: m.backends()}
+		environ: append([]string{"HOME=" + t.TempDir(), "CORRAL_STATE_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + noConfig}, environ...), backends: m.backends()}
 	code = a.run(t.Context(), args)
 	return code, out.String(), errs.String()
 }
@@ -424,7 +424,7 @@ func TestBrokenPipe(t *testing.T) {
 	r.Close()
 	defer w.Close()
 	var errs bytes.Buffer
-	a := &app{stdin: w, stdout: w, stderr: &errs, environ: []string{"CORRAL_STATE_DIR=" + t.TempDir()}, backends: m.backends()}
+	a := &app{stdin: w, stdout: w, stderr: &errs, environ: []string{"CORRAL_STATE_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + noConfig}, backends: m.backends()}
 	if code := a.run(t.Context(), []string{"exec", "-q", "--stdin=false", "go"}); code != 141 || errs.Len() > 0 {
 		t.Errorf("%d, %q", code, errs.String())
 	}

@@ -23,9 +23,15 @@ func TestMain(m *testing.M) {
 // raceOptions spare every process of a race-tested corral a second at its end.
 const raceOptions = "atexit_sleep_ms=0"
 
+// noConfig is a directory without the configuration that this machine may have.
+const noConfig = "/nonexistent/config"
+
 type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
+	if err := os.Setenv("XDG_CONFIG_HOME", noConfig); err != nil {
+		panic(err)
+	}
 	code := l.m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {

@@ -110,7 +110,7 @@ func signalled(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command(program, args[2:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "TMPDIR", "HOME", "SHELL", "GORACE", "DOCKER_HOST", "CORRAL_STATE_DIR", "CORRAL_IMAGE", "CORRAL_WARDEN"} {
+	for _, name := range []string{"PATH", "TMPDIR", "HOME", "SHELL", "XDG_CONFIG_HOME", "GORACE", "DOCKER_HOST", "CORRAL_STATE_DIR", "CORRAL_IMAGE", "CORRAL_WARDEN"} {
 		if value := ts.Getenv(name); value != "" {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
