@@ -148,7 +148,7 @@ func cgroupPIDs(dir string) (pids []string, ok bool) {
 
 // cgroupsIn lists the cgroups directly below another.
 func cgroupsIn(dir string) (subs []string) {
-	entries, _ := os.ReadDir(dir) // what was read is what there is
+	entries, _ := os.ReadDir(dir) // after an error: those read before it
 	for _, e := range entries {
 		if e.IsDir() {
 			subs = append(subs, filepath.Join(dir, e.Name()))

@@ -230,14 +230,7 @@ func orphaned(dir string, lock bool, own ...*ledger) (files []*os.File) {
 		if lock {
 			take = lockFile
 		}
-		// Of one that is being killed the lock may be the last to go. A child that was
-		// about to execute a program has it, too.
-		for end := time.Now().Add(dying); ; time.Sleep(time.Millisecond) {
-			if err = take(f); err == nil || !isDying(pid) || time.Now().After(end) {
-				break
-			}
-		}
-		if err != nil {
+		if err := takeOnceDead(f, take, func() string { return pid }); err != nil {
 			f.Close()
 			continue
 		}
@@ -248,6 +241,16 @@ func orphaned(dir string, lock bool, own ...*ledger) (files []*os.File) {
 
 // dying is how long the end of a process may take.
 const dying = 2 * time.Second
+
+// takeOnceDead takes a lock. If its holder, a process ID, is at its end, it waits for that: the
+// lock may be the last to go, and a child that was about to execute a program has it, too.
+func takeOnceDead(f *os.File, take func(*os.File) error, holder func() string) error {
+	for end := time.Now().Add(dying); ; time.Sleep(time.Millisecond) {
+		if err := take(f); !errors.Is(err, unix.EAGAIN) || !isDying(holder()) || time.Now().After(end) {
+			return err
+		}
+	}
+}
 
 // isDying reports whether a process is at its end, or has ended.
 func isDying(pid string) bool {

@@ -311,12 +311,7 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("cannot lock: %w", err)
 	}
 	// Of the open file description: a look with F_OFD_GETLK does not disturb it.
-	// A child of a warden that was killed may have the lock a moment longer.
-	err = lockFile(f)
-	for end := time.Now().Add(dying); errors.Is(err, unix.EAGAIN) && isDying(holder(f)) && time.Now().Before(end); err = lockFile(f) {
-		time.Sleep(time.Millisecond)
-	}
-	if err != nil {
+	if err := takeOnceDead(f, lockFile, func() string { return holder(f) }); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EAGAIN) {
 			return nil, errLocked
