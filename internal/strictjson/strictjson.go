@@ -118,14 +118,14 @@ func (w walker) object(t reflect.Type, at *place, depth int) error {
 		key, _ := token.(string)
 		name := &place{at, key}
 		if seen[key] {
-			return fmt.Errorf("the key %q is given twice", name.String())
+			return fmt.Errorf("the key %q is given twice", name)
 		}
 		seen[key] = true
 		next := of
 		if known != nil {
 			var ok bool
 			if next, ok = known[key]; !ok {
-				return fmt.Errorf("the key %q is not known", name.String())
+				return fmt.Errorf("the key %q is not known", name)
 			}
 		}
 		if err := w.value(next, name, depth+1); err != nil {

@@ -74,7 +74,7 @@ func (s *session) output(ctx context.Context, tool string, c call, codes ...int)
 	switch {
 	case err != nil:
 		return "", 0, err
-	case !res.Exit.Success() && !(exited(res.Exit) && slices.Contains(codes, res.Exit.Code)):
+	case !exited(res.Exit) || res.Exit.Code != 0 && !slices.Contains(codes, res.Exit.Code):
 		return "", 0, failed(res)
 	case res.Stdout.Omitted > 0:
 		return "", 0, errTooMuch

@@ -117,10 +117,7 @@ const (
 
 func openRecords(dir string, ephemeral bool, log *slog.Logger) (*records, error) {
 	root, err := makeRoot(dir)
-	for range 10 { // it was found unused, and moved, just before it was open
-		if !errors.Is(err, os.ErrNotExist) {
-			break
-		}
+	for n := 0; n < 10 && errors.Is(err, os.ErrNotExist); n++ { // it was found unused, and moved, just before it was open
 		root, err = makeRoot(dir)
 	}
 	if err != nil {
