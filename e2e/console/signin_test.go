@@ -48,7 +48,7 @@ func TestSignInByLink(t *testing.T) {
 	other := g.browser()
 	other.goTo(link)
 	other.sees("the link was used, or is older than a minute")
-	// A link of somebody else's would have the user work under their key.
+	// A link made by another person would sign the user in with that person's key.
 	foreign := g.browser()
 	foreign.goTo(g.url + "/console/#link=" + g.key("operator"))
 	foreign.has("input[name=key]")

@@ -188,7 +188,7 @@ func (bs *builds) add(b *build) error {
 	return nil
 }
 
-// find is the build of a template by its ID, or the newest, for a caller.
+// find is the build of a template by its ID, or the newest, for who sees these agents.
 func (bs *builds) find(sees func(agent string) bool, template, id string) (*build, error) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()

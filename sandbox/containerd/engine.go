@@ -250,8 +250,8 @@ func (e *Engine) container(ctx context.Context, id string) (containers.Container
 // seconds for a shim, and then takes it for one that says nothing.
 const silentShim = "its shim does not answer"
 
-// describe is a container with its task, which may be nil. One of which it is not known
-// whether it runs is described as if it did.
+// describe is a container with its task, which may be nil. If its shim does not say
+// whether it runs, it counts as running.
 func (e *Engine) describe(c containers.Container, p *task.Process) engine.Container {
 	out := engine.Container{ID: c.ID, Name: cmp.Or(c.Labels[labelName], c.ID), Image: familiar(c.Image), Labels: c.Labels}
 	if p == nil {
