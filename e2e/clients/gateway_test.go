@@ -46,7 +46,7 @@ func (g *gateway) start() {
 	g.t.Helper()
 	args := []string{"gateway", "--state-dir", g.state, "--sandbox", "off", "--workspace", g.work, "--listen", "127.0.0.1:0"}
 	g.cmd = exec.Command(g.program, append(args, g.flags...)...)
-	g.cmd.Env = append(os.Environ(), "HOME="+filepath.Dir(g.state), "SHELL=/bin/sh") // not the profile of who tests, which may take its time
+	g.cmd.Env = append(os.Environ(), "HOME="+filepath.Dir(g.state), "XDG_CONFIG_HOME="+filepath.Dir(g.state), "SHELL=/bin/sh") // not the profile of who tests, which may take its time, nor the configuration of this machine
 	log, err := os.OpenFile(filepath.Join(filepath.Dir(g.state), "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		g.t.Fatal(err)

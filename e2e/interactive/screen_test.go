@@ -44,7 +44,7 @@ func newScreen(t *testing.T, size corral.Size, env []string, program string, arg
 		t.Fatal(err)
 	}
 	if env == nil {
-		env = os.Environ()
+		env = append(os.Environ(), "XDG_CONFIG_HOME="+dir) // not the configuration of this machine
 	}
 	// The directory in its environment has a tmux that a killed test leaves go
 	// with the directory.

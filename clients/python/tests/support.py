@@ -49,6 +49,7 @@ class Gateway:
     def start(self) -> "Gateway":
         env = {k: v for k, v in os.environ.items() if not k.startswith("CORRAL_") and k != "XDG_STATE_HOME"}
         env["HOME"], env["SHELL"] = self.dir, "/bin/sh"  # not the profile of who tests
+        env["XDG_CONFIG_HOME"] = self.dir  # nor the configuration of this machine
         self.process = subprocess.Popen(
             [program(), "gateway", "--state-dir", self.state, "--sandbox", "off", "--workspace", self.work, *self.flags],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=env)

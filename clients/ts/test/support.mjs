@@ -35,7 +35,7 @@ export class Gateway {
     this.process = spawn(
       process.env.CORRAL_BIN,
       ["gateway", "--state-dir", this.state, "--sandbox", "off", "--workspace", this.work, "--listen", this.listen, ...this.flags],
-      { stdio: ["ignore", this.log, this.log], env: { ...env, HOME: this.dir, SHELL: "/bin/sh" } },
+      { stdio: ["ignore", this.log, this.log], env: { ...env, HOME: this.dir, XDG_CONFIG_HOME: this.dir, SHELL: "/bin/sh" } },
     );
     for (let i = 0; i < 1200; i++) {
       const found = [...this.said().slice(before).matchAll(/address=(127\.0\.0\.1:\d+)/g)].pop();
