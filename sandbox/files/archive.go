@@ -38,6 +38,7 @@ type archive struct {
 	// special files are left out, instead of being an error.
 	leaveOut bool
 	comments int
+	names    int // bytes of names and targets so far: who unpacks it remembers them
 	// seen are the files so far, to which hard links can be.
 	seen map[string]bool
 }
@@ -122,6 +123,9 @@ func (a *archive) next() (entry, error) {
 		}
 		if a.got.Entries >= a.limits.Entries {
 			return entry{}, badArchive("copy less at a time", "it has more than %d entries", a.limits.Entries)
+		}
+		if a.names += len(e.name) + len(e.target); a.names > a.limits.names() {
+			return entry{}, badArchive("copy less at a time", "the names of its entries have more than %d bytes together", a.limits.names())
 		}
 		a.got.Entries++
 		a.got.Bytes += e.size

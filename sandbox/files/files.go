@@ -207,6 +207,10 @@ type Limits struct {
 // DefaultLimits are those of what says nothing else.
 var DefaultLimits = Limits{Bytes: 4 << 30, Entries: 200_000, Depth: 128}
 
+// names is how many bytes the names of all entries may have together: hardly any tree has
+// names of 320 bytes on average.
+func (l Limits) names() int { return 64<<10 + 320*l.Entries }
+
 func (l Limits) orDefault() Limits {
 	if l.Bytes <= 0 {
 		l.Bytes = DefaultLimits.Bytes
