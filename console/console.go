@@ -36,6 +36,7 @@ type bundle struct {
 	assets map[string]asset
 }
 
+// load is called by the first request: to compress takes longer than most of a gateway's start.
 var load = sync.OnceValue(func() *bundle {
 	b := &bundle{assets: map[string]asset{}}
 	files, err := fs.ReadDir(dist, "dist")
@@ -94,10 +95,11 @@ const assetDir = "assets/"
 
 // Handler serves the console below a root, such as "/console/".
 func Handler(root string) http.Handler {
-	b := load()
 	sum := sha256.Sum256([]byte(reload))
 	csp := fmt.Sprintf(policy, base64.StdEncoding.EncodeToString(sum[:]))
-	start := newAsset("index.html", fmt.Appendf(nil, page, root+assetDir+b.hash+"/"))
+	start := sync.OnceValue(func() asset {
+		return newAsset("index.html", fmt.Appendf(nil, page, root+assetDir+load().hash+"/"))
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", csp)
@@ -110,9 +112,10 @@ func Handler(root string) http.Handler {
 		rest, isAsset := strings.CutPrefix(strings.TrimPrefix(r.URL.Path, root), assetDir)
 		if !isAsset {
 			h.Set("Cache-Control", "no-cache")
-			start.serve(w, r)
+			start().serve(w, r)
 			return
 		}
+		b := load()
 		hash, name, _ := strings.Cut(rest, "/")
 		a, ok := b.assets[name]
 		if !ok || hash != b.hash { // the page is of another version
