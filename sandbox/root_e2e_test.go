@@ -58,7 +58,7 @@ func TestRoot(t *testing.T) {
 					t.Errorf("%s: on the disk the file is root's", name)
 				}
 				if name == "ro" {
-					if out := output(t, x, "cat /srv/dir/*; cat /srv/dir/foreign 2>&1; chown 0 /srv/dir/foreign 2>&1; cat /srv/dir/foreign 2>&1; true"); !strings.HasPrefix(out, "mine") || strings.Contains(out, "secret") {
+					if out := output(t, x, "exec 2>&1; cat /srv/dir/*; cat /srv/dir/foreign; chown 0 /srv/dir/foreign; cat /srv/dir/foreign; true"); !strings.HasPrefix(out, "mine") || strings.Contains(out, "secret") {
 						t.Errorf("of its owner's files and another user's it reads %q", out)
 					}
 				}
