@@ -58,7 +58,7 @@ AT_ONCE   = -p $(ONE_MORE) -parallel $(ONE_MORE)
 ALL_TESTS = -ldflags='-s -w' -count=1 -timeout 30m -tags e2e -vet=off $(AT_ONCE)
 # Packages that drive programs and engines are built as the program is, without the race
 # detector: it would watch the test, and take half of the processor's time.
-DRIVERS     = ./e2e/escape ./e2e/crash ./e2e/console ./e2e/e2b ./e2e/sandbox/... ./e2e/chaos ./e2e/... ./internal/cli/... ./internal/warden/login
+DRIVERS     = ./e2e/escape ./e2e/crash ./e2e/console ./e2e/e2b ./e2e/clients ./e2e/sandbox/... ./e2e/chaos ./e2e/... ./internal/cli/... ./internal/warden/login
 LONGEST     = ./sandbox/... ./hostexec ./nodeexec/... ./policy ./internal/test/exectest ./client ./images
 OTHERS      = $(LONGEST) $$($(GO) list -tags e2e ./... | grep -vxFf <($(GO) list -tags e2e $(DRIVERS)))
 
