@@ -13,6 +13,7 @@
 //	gateway.go        a gateway: the listeners, the server, the life of all of it
 //	tools.go, mcp.go  what agents call
 //	keeper.go         what can be done with sandboxes
+//	patches.go        undoes patches that a killed gateway left
 //	fleet.go          a gateway's other machines
 //	node.go           a node: the same hosts, without a gateway's part
 //

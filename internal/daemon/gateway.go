@@ -140,6 +140,7 @@ func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error
 	} else if err != nil {
 		return nil, err
 	}
+	s.undoPatches(ctx)
 	s.hosts.policies.serve(s.sessions)
 	if !listen {
 		return s, s.record().Write(s.dir)

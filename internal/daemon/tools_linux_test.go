@@ -40,8 +40,8 @@ type serving struct {
 }
 
 // serveWith starts a gateway with a configuration, in which WORK stands for the
-// workspace.
-func serveWith(t *testing.T, settings string) *serving {
+// workspace. That is prepared before.
+func serveWith(t *testing.T, settings string, prepare ...func(work string)) *serving {
 	t.Helper()
 	t.Setenv("CORRAL_WARDEN", wardenbintest.Build(t))
 	dir := testdir.New(t)
@@ -50,6 +50,9 @@ func serveWith(t *testing.T, settings string) *serving {
 		t.Fatal(err)
 	}
 	g.configure(settings)
+	for _, do := range prepare {
+		do(g.work)
+	}
 	log := &logtest.Log{}
 	timeout := time.Minute
 	opt := GatewayOptions{
