@@ -66,6 +66,7 @@ func (t *T) expires(cmd corral.Command) result {
 
 func timeoutKills(t *T) {
 	for _, cmd := range []corral.Command{t.sh("sleep 20; echo no"), t.prog("sleep")} {
+		cmd.Grace = 10 * time.Second // a busy machine takes longer than the default to end it
 		exit := t.expires(cmd).exit
 		equal(t, "the signal", exit.Signal, corral.SIGTERM)
 	}
