@@ -1,6 +1,7 @@
 package hostexec_test
 
 import (
+	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -15,8 +16,12 @@ import (
 
 // A gateway that was started with nohup does not make its commands deaf.
 func TestIgnoredSignals(t *testing.T) {
-	signal.Ignore(syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGUSR1)
-	defer signal.Reset(syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGUSR1)
+	ignored := []os.Signal{syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGUSR1}
+	signal.Ignore(ignored...)
+	defer func() { // signal.Reset alone leaves them ignored, and SIGHUP also after this
+		signal.Notify(make(chan os.Signal, 1), ignored...)
+		signal.Reset(ignored[1:]...)
+	}()
 	e, err := hostexec.New(hostexec.Config{StateDir: filepath.Join(testdir.New(t), "state"), WardenPath: wardenbintest.Build(t)})
 	if err != nil {
 		t.Fatal(err)
