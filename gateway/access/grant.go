@@ -27,6 +27,8 @@ type Grant struct {
 	used  atomic.Int64 // when the last request was counted, in nanoseconds since 1970; 0: none was
 	rate  *rate.Limiter
 	alive context.Context // ends when the key is revoked or has expired; nil: never
+
+	expires *time.Time // nil: never
 }
 
 // Everything is what the operator may, who reaches the Unix socket.
@@ -133,7 +135,7 @@ func (g *Grant) Ref() string {
 	return g.Name
 }
 
-// Grant is the one that Ref named. A nil Store has no keys.
+// Grant is the one that Ref named; Nothing if its key has ended. A nil Store has no keys.
 func (s *Store) Grant(ref string) *Grant {
 	switch ref {
 	case Everything.Name:
@@ -144,7 +146,7 @@ func (s *Store) Grant(ref string) *Grant {
 	if s != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if k := s.keys[ref]; k != nil {
+		if k := s.keys[ref]; k != nil && k.grant.Ended() == nil {
 			return k.grant
 		}
 	}
