@@ -67,7 +67,7 @@ func TestRouteTable(t *testing.T) {
 	for _, r := range access.Roles {
 		fmt.Fprintf(&text, " %s |", r)
 	}
-	text.WriteString(" for all agents only |\n|---|---|" + strings.Repeat("---|", len(access.Roles)+1) + "\n")
+	text.WriteString(" for all agents only | host |\n|---|---|" + strings.Repeat("---|", len(access.Roles)+2) + "\n")
 	table := g.server.table()
 	slices.SortFunc(table, func(a, b route) int {
 		return strings.Compare(a.pattern[strings.Index(a.pattern, "/"):]+a.pattern, b.pattern[strings.Index(b.pattern, "/"):]+b.pattern)
@@ -90,7 +90,7 @@ func TestRouteTable(t *testing.T) {
 		for _, r := range access.Roles {
 			text.WriteString(mark(r.Has(rt.right)))
 		}
-		text.WriteString(mark(rt.whole) + "\n")
+		text.WriteString(strings.TrimSuffix(mark(rt.whole)+" "+string(rt.host), " ") + " |\n")
 	}
 	doc, err := os.ReadFile(accessDoc)
 	if err != nil {

@@ -34,19 +34,19 @@ type Sandboxes interface {
 func (s *Server) sandboxRoutes() []route {
 	table := []route{
 		{pattern: "GET /v1/sandboxes/{name}", right: access.Read, handle: s.getSandbox},
-		{pattern: "DELETE /v1/sandboxes/{name}", right: access.Operate, handle: s.removeSandbox},
-		{pattern: "POST /v1/sandboxes/{name}/recreate", waits: true, right: access.Operate, handle: s.recreateSandbox},
-		{pattern: "POST /v1/sandboxes/{name}/pause", waits: true, right: access.Operate, handle: s.pauseSandbox},
-		{pattern: "POST /v1/sandboxes/{name}/resume", waits: true, right: access.Operate, handle: s.resumeSandbox},
+		{pattern: "DELETE /v1/sandboxes/{name}", right: access.Operate, host: corral.HostSandbox, handle: s.removeSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/recreate", waits: true, right: access.Operate, host: corral.HostSandbox, handle: s.recreateSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/pause", waits: true, right: access.Operate, host: corral.HostSandbox, handle: s.pauseSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/resume", waits: true, right: access.Operate, host: corral.HostSandbox, handle: s.resumeSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/stats", right: access.Read, handle: s.statSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/log", right: access.Read, handle: s.logSandbox},
-		{pattern: "GET /v1/sandboxes/{name}/address", right: access.Run, handle: s.sandboxAddress},
+		{pattern: "GET /v1/sandboxes/{name}/address", right: access.Run, host: corral.HostSandbox, handle: s.sandboxAddress},
 	}
 	for i := range table {
 		table[i].handle = s.sandboxes(table[i].handle)
 	}
 	return append(table, route{pattern: "GET /v1/sandboxes", right: access.Read, handle: s.listSandboxes},
-		route{pattern: "POST /v1/sandboxes/prune", waits: true, right: access.Operate, whole: true, handle: s.pruneSandboxes})
+		route{pattern: "POST /v1/sandboxes/prune", waits: true, right: access.Operate, host: corral.HostSandbox, whole: true, handle: s.pruneSandboxes})
 }
 
 func (s *Server) pruneSandboxes(w http.ResponseWriter, r *http.Request) error {

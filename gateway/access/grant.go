@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -66,13 +67,33 @@ func (g *Grant) CheckAgent(agent string) error {
 		"the key %q may not act for agent %.80q", g.Name, agent)
 }
 
-// CheckHost says why its commands may not run on a host.
+// CheckHost says why it may not act on a host. Empty: what is asked for is on none.
 func (g *Grant) CheckHost(h corral.Host) error {
-	if len(g.Hosts) == 0 || slices.Contains(g.Hosts, string(h)) {
+	if h == "" || len(g.Hosts) == 0 || slices.Contains(g.Hosts, string(h)) {
 		return nil
 	}
-	return corral.Errorf(corral.ErrDenied, "run it on "+strings.Join(g.Hosts, " or "),
-		"commands of the key %q may not run on host %s", g.Name, h)
+	return corral.Errorf(corral.ErrDenied, "use host "+words.Or(g.Hosts), "the key %q may not use host %s", g.Name, h)
+}
+
+// A Need is what a request asks of a Grant.
+type Need struct {
+	Right Right
+	Whole bool        // it concerns all agents
+	Host  corral.Host // on which it acts; empty: on none
+}
+
+// Check says why it may not make a request, which is named for people.
+func (g *Grant) Check(n Need, request string) error {
+	switch {
+	case !g.Role.Has(n.Right):
+		return corral.Errorf(corral.ErrDenied, "use a key of the role "+words.Or(With(n.Right)),
+			"the key %q has the role %s, which may not %s", g.Name, g.Role, request)
+	case n.Whole && !g.All():
+		return corral.Errorf(corral.ErrDenied, "use a key for all agents", "the key %q is for some agents, and %s concerns all", g.Name, request)
+	case len(g.Hosts) > 0 && (n.Right == Keys || n.Right == Configure): // with a key of its own making it would have all hosts
+		return corral.Errorf(corral.ErrDenied, "use a key for all hosts", "the key %q is for some hosts, and %s concerns all", g.Name, request)
+	}
+	return g.CheckHost(n.Host)
 }
 
 // Take counts a request against its rate.
@@ -106,7 +127,7 @@ type grantKey struct{}
 
 // WithGrant notes by what right something is done with ctx.
 func WithGrant(ctx context.Context, g *Grant) context.Context {
-	key := session.Key{Name: g.Name, Max: g.Quota.MaxSessions, Of: g.Sees}
+	key := session.Key{Name: g.Name, Max: g.Quota.MaxSessions, Of: g.Sees, Host: g.CheckHost}
 	if g.alive != nil {
 		key.Ended = g.alive.Done()
 	}
