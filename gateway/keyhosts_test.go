@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/gateway/e2b"
+	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
 // hostOf is the host that a key needs for a route, whatever its role; "all" for what is not
@@ -145,4 +148,44 @@ func TestE2BExpired(t *testing.T) {
 			t.Errorf("%s: %d %s", what, a.status, a.body)
 		}
 	}
+}
+
+// A key that opens as many streams as it can leaves room for others, and each of those for
+// the next.
+func TestStreamsOfOneKey(t *testing.T) {
+	keys, err := access.Open(filepath.Join(testdir.New(t), api.KeysFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(keys.Close)
+	g := newRig(t, func(c *Config) { c.Keys, c.MaxFollowers = keys, 16 })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	open := func(key string) (n int) {
+		for range 16 {
+			req, err := http.NewRequestWithContext(ctx, "GET", g.url+"/v1/events", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+key)
+			resp, err := g.tcp.Transport.(validating).next.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { resp.Body.Close() })
+			if resp.StatusCode == 200 {
+				n++
+			}
+		}
+		return n
+	}
+	for i, want := range []int{8, 4, 2} {
+		if n := open(g.key(keys, api.NewKey{Name: fmt.Sprint("k", i), Role: "viewer"})); n != want {
+			t.Errorf("key %d has %d streams, want %d", i, n, want)
+		}
+	}
+	if n := open(testToken); n != 2 { // all that is left
+		t.Errorf("the platform has %d", n)
+	}
+	cancel()
 }

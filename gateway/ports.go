@@ -56,7 +56,7 @@ func (s *Server) port(dial portDialer, h portHandler) handler {
 
 // withPort connects to a port, by dial. The client counts as one that stays.
 func (s *Server) withPort(w http.ResponseWriter, r *http.Request, dial func(context.Context) (*portConn, error), h portHandler) error {
-	leave, err := s.stay()
+	leave, err := s.stay(r.Context())
 	if err != nil {
 		return err
 	}

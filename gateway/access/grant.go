@@ -25,6 +25,7 @@ type Grant struct {
 	Hosts  []string // empty: all
 	Quota  api.Quota
 
+	stays atomic.Int64 // clients that stay: streams and connections that are open
 	used  atomic.Int64 // when the last request was counted, in nanoseconds since 1970; 0: none was
 	rate  *rate.Limiter
 	alive context.Context // ends when the key is revoked or has expired; nil: never
@@ -108,6 +109,17 @@ func (g *Grant) Take(now time.Time) error {
 		return api.ComeBack(wait, "the key %q makes more requests than it may", g.Name)
 	}
 	return nil
+}
+
+// Stay counts a client that stays, until leave is called, when there is room for so many
+// more of all. By no key there may be more than there is room for others: then one has
+// half of it at most, and cannot keep them out. All who have no key count as one.
+func (g *Grant) Stay(room int) (leave func(), err error) {
+	if n := g.stays.Add(1); n > int64(room) && g != Everything && g != Token {
+		g.stays.Add(-1)
+		return nil, corral.Errorf(api.ErrTooMany, "close some", "the key %q has %d logs, terminals, event streams and connections to ports open, and there is room for no more of them than for others", g.Name, n-1)
+	}
+	return func() { g.stays.Add(-1) }, nil
 }
 
 // Context is ctx until the key ends.
