@@ -14,8 +14,7 @@ type Key struct {
 	// Agents are patterns (* is any text, ? any character) of the agents that it may
 	// act for; other agents do not exist for it. Empty: all agents.
 	Agents []string `json:"agents"`
-	// Hosts are the hosts that its commands may run on: sandbox, gateway, node. Empty:
-	// all.
+	// Hosts are the hosts that it may act on: sandbox, gateway, node. Empty: all.
 	Hosts []string `json:"hosts"`
 	Quota
 	CreatedAt time.Time  `json:"createdAt"`

@@ -14,7 +14,6 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
-	"github.com/corral-exec/corral/internal/words"
 )
 
 // authorize decides whether a request may be served, and returns by what right; also of a
@@ -43,14 +42,11 @@ func (s *Server) authorize(rt route, r *http.Request) (*access.Grant, error) {
 
 // permit decides whether a request may be served by a right, and counts it.
 func (s *Server) permit(rt route, r *http.Request, g *access.Grant) error {
-	switch {
-	case rt.who != nil && g == access.Nothing: // then the route itself decides
+	if rt.who != nil && g == access.Nothing { // then the route itself decides
 		return nil
-	case !g.Role.Has(rt.right):
-		return corral.Errorf(corral.ErrDenied, "use a key of the role "+words.Or(access.With(rt.right)),
-			"the key %q has the role %s, which may not %s %s", g.Name, g.Role, r.Method, r.URL.Path)
-	case rt.whole && !g.All():
-		return corral.Errorf(corral.ErrDenied, "use a key for all agents", "the key %q is for some agents, and %s concerns all", g.Name, r.URL.Path)
+	}
+	if err := g.Check(access.Need{Right: rt.right, Whole: rt.whole, Host: rt.host}, r.Method+" "+r.URL.Path); err != nil {
+		return err
 	}
 	return g.Take(time.Now())
 }

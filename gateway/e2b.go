@@ -53,7 +53,7 @@ func (s *Server) e2bRoutes() (p e2bPlanes) {
 		id, _ := e.Signer(r)
 		return e.Sandbox(r, id, false)
 	})
-	p.ports = []route{{pattern: "/", right: access.Run, pages: true, head: true, foreign: &foreign{e.Port}, handle: s.e2bPort}}
+	p.ports = []route{{pattern: "/", right: access.Run, host: corral.HostSandbox, pages: true, head: true, foreign: &foreign{e.Port}, handle: s.e2bPort}}
 	return p
 }
 
@@ -68,7 +68,7 @@ func (s *Server) e2bTable(routes []e2b.Route, grant func(*http.Request) (*http.R
 		if rt.Grant != nil {
 			grant = rt.Grant
 		}
-		table = append(table, route{pattern: rt.Pattern, right: rt.Right, handle: withWholeBody(handle), foreign: &foreign{grant}})
+		table = append(table, route{pattern: rt.Pattern, right: rt.Right, host: corral.HostSandbox, handle: withWholeBody(handle), foreign: &foreign{grant}})
 	}
 	return table
 }

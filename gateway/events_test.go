@@ -88,6 +88,11 @@ func TestEvents(t *testing.T) {
 func TestHeartbeat(t *testing.T) {
 	g := newRig(t, nil)
 	g.server.heartbeat = time.Millisecond
+	for range 7 {
+		if err := g.sessions.Announce(session.Event{Type: session.EventDenied, Agent: "main"}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	next, done := g.lines("/v1/events?after=7", api.HeaderAgent, "other")
 	defer done()
 	for range 3 {
@@ -103,5 +108,14 @@ func TestMissed(t *testing.T) {
 	text, err := eventText(session.Events{Missed: true, Next: 9, Events: []session.Event{{Seq: 6, Type: session.EventFinished}, {Seq: 9}}})
 	if err != nil || !strings.HasPrefix(text, "id: 5\nevent: corral.missed\ndata: {\"next\":5}\n\nid: 6\n") {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// A client that saw events whose numbers are given again, after a power cut, is told so, and
+// does not wait until they are all given.
+func TestEventsGivenAgain(t *testing.T) {
+	g := newRig(t, nil)
+	if body := g.do("GET", "/v1/events?once&after=9", "").is(200).body; !strings.Contains(body, "id: 0\nevent: corral.missed\ndata: {\"next\":0}\n") {
+		t.Errorf("%q", body)
 	}
 }

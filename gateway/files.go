@@ -18,14 +18,14 @@ import (
 
 func (s *Server) fileRoutes() []route {
 	return []route{
-		{pattern: "GET /v1/sandboxes/{name}/files", right: access.Read, handle: s.files(listFiles)},
-		{pattern: "DELETE /v1/sandboxes/{name}/files", right: access.Run, handle: s.files(removeFile)},
-		{pattern: "GET /v1/sandboxes/{name}/files/stat", right: access.Read, handle: s.files(statFile)},
-		{pattern: "GET /v1/sandboxes/{name}/files/content", waits: true, right: access.Read, handle: s.files(readFile)},
-		{pattern: "PUT /v1/sandboxes/{name}/files/content", waits: true, right: access.Run, handle: s.files(writeFile)},
-		{pattern: "POST /v1/sandboxes/{name}/files/directory", right: access.Run, handle: s.files(makeDirectory)},
-		{pattern: "GET /v1/sandboxes/{name}/files/archive", waits: true, right: access.Read, handle: s.files(s.download)},
-		{pattern: "PUT /v1/sandboxes/{name}/files/archive", waits: true, right: access.Run, handle: s.files(upload)},
+		{pattern: "GET /v1/sandboxes/{name}/files", right: access.Read, host: corral.HostSandbox, handle: s.files(listFiles)},
+		{pattern: "DELETE /v1/sandboxes/{name}/files", right: access.Run, host: corral.HostSandbox, handle: s.files(removeFile)},
+		{pattern: "GET /v1/sandboxes/{name}/files/stat", right: access.Read, host: corral.HostSandbox, handle: s.files(statFile)},
+		{pattern: "GET /v1/sandboxes/{name}/files/content", waits: true, right: access.Read, host: corral.HostSandbox, handle: s.files(readFile)},
+		{pattern: "PUT /v1/sandboxes/{name}/files/content", waits: true, right: access.Run, host: corral.HostSandbox, handle: s.files(writeFile)},
+		{pattern: "POST /v1/sandboxes/{name}/files/directory", right: access.Run, host: corral.HostSandbox, handle: s.files(makeDirectory)},
+		{pattern: "GET /v1/sandboxes/{name}/files/archive", waits: true, right: access.Read, host: corral.HostSandbox, handle: s.files(s.download)},
+		{pattern: "PUT /v1/sandboxes/{name}/files/archive", waits: true, right: access.Run, host: corral.HostSandbox, handle: s.files(upload)},
 	}
 }
 

@@ -216,7 +216,7 @@ func (s *Server) draining() bool { return s.stopping.Err() != nil }
 // follow counts a client that stays. The context ends when the client goes away, or
 // when the gateway drains.
 func (s *Server) follow(r *http.Request) (_ context.Context, done func(), err error) {
-	leave, err := s.stay()
+	leave, err := s.stay(r.Context())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -230,10 +230,15 @@ func (s *Server) follow(r *http.Request) (_ context.Context, done func(), err er
 }
 
 // stay counts a client that stays, until leave is called.
-func (s *Server) stay() (leave func(), err error) {
+func (s *Server) stay(ctx context.Context) (leave func(), err error) {
+	left, err := access.From(ctx).Stay(cap(s.followers) - len(s.followers))
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case s.followers <- struct{}{}:
 	default:
+		left()
 		return nil, corral.Errorf(corral.ErrUnavailable, "close some",
 			"%d logs, terminals, event streams and connections to ports are open, and no more may be", cap(s.followers))
 	}
@@ -241,6 +246,7 @@ func (s *Server) stay() (leave func(), err error) {
 	return func() {
 		s.metrics.followers.Dec()
 		<-s.followers
+		left()
 	}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -67,7 +68,7 @@ func TestRouteTable(t *testing.T) {
 	for _, r := range access.Roles {
 		fmt.Fprintf(&text, " %s |", r)
 	}
-	text.WriteString(" for all agents only |\n|---|---|" + strings.Repeat("---|", len(access.Roles)+1) + "\n")
+	text.WriteString(" for all agents only | host |\n|---|---|" + strings.Repeat("---|", len(access.Roles)+2) + "\n")
 	table := g.server.table()
 	slices.SortFunc(table, func(a, b route) int {
 		return strings.Compare(a.pattern[strings.Index(a.pattern, "/"):]+a.pattern, b.pattern[strings.Index(b.pattern, "/"):]+b.pattern)
@@ -90,7 +91,7 @@ func TestRouteTable(t *testing.T) {
 		for _, r := range access.Roles {
 			text.WriteString(mark(r.Has(rt.right)))
 		}
-		text.WriteString(mark(rt.whole) + "\n")
+		text.WriteString(strings.TrimSuffix(mark(rt.whole)+" "+string(rt.host), " ") + " |\n")
 	}
 	doc, err := os.ReadFile(accessDoc)
 	if err != nil {
@@ -297,6 +298,50 @@ func TestRevoke(t *testing.T) {
 		t.Errorf("the command was ended: %+v", st)
 	}
 	g.as(key, "GET", "/v1/sessions", "").code(401, "unauthorized")
+}
+
+// Input that is sent as it is typed ends with its key: nothing more reaches the command. Other
+// input does.
+func TestRevokeStdin(t *testing.T) {
+	g, keys := keyRig(t)
+	key := g.key(keys, api.NewKey{Name: "gone", Role: "agent"})
+	id := g.start("cat", `,"stdin":true`)
+	r, w := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", g.url+"/v1/sessions/"+id+"/stdin", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	ended := make(chan int, 1)
+	go func() {
+		resp, err := (&http.Client{Transport: g.tcp.Transport.(validating).next}).Do(req)
+		if err != nil {
+			ended <- 0 // it was cut off
+			return
+		}
+		resp.Body.Close()
+		ended <- resp.StatusCode
+	}()
+	if _, err := io.WriteString(w, "one\n"); err != nil {
+		t.Fatal(err)
+	}
+	g.await(id, 0, "one\n")
+	g.do("DELETE", "/v1/keys/gone", "").is(204)
+	select {
+	case status := <-ended:
+		if status != 401 {
+			t.Errorf("it ended with %d", status)
+		}
+	case <-time.After(2 * time.Second):
+		t.Error("input by a key that was revoked goes on")
+	}
+	go func() { _, _ = io.WriteString(w, "stolen\n"); w.Close() }()
+	time.Sleep(100 * time.Millisecond)
+	g.do("POST", "/v1/sessions/"+id+"/stdin?eof", "two\n").is(200)
+	g.ended(id)
+	if got := g.do("GET", "/v1/sessions/"+id+"/output", "").is(200).body; got != "one\ntwo\n" {
+		t.Errorf("the command was sent %q", got)
+	}
 }
 
 type discard struct{}

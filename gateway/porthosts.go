@@ -26,7 +26,7 @@ func (s *Server) byHost(next http.Handler) http.Handler {
 	if s.cfg.Domain.IsZero() {
 		return next
 	}
-	port := s.wrap(route{pattern: "PORT-SANDBOX.DOMAIN", right: access.Run, who: s.portGrant, handle: s.portHost, head: true, pages: true})
+	port := s.wrap(route{pattern: "PORT-SANDBOX.DOMAIN", right: access.Run, host: corral.HostSandbox, who: s.portGrant, handle: s.portHost, head: true, pages: true})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch _, _, inside, _ := s.cfg.Domain.Match(r.Host); {
 		case inside:

@@ -22,10 +22,10 @@ import (
 // the method, and one to the port itself.
 func (s *Server) portRoutes() []route {
 	return []route{
-		{pattern: "GET /v1/sandboxes/{name}/ports/{port}", waits: true, right: access.Run, handle: s.ofOwner(s.port(s.dialPort, s.tunnelPort))},
-		{pattern: "/v1/sandboxes/{name}/ports/{port}/{path...}", waits: true, right: access.Run, handle: s.ofOwner(s.port(s.dialPort, s.proxyPort)), head: true, pages: true},
-		{pattern: "GET /v1/nodes/{name}/ports/{port}", waits: true, right: access.Run, handle: s.port(s.dialNode, s.tunnelPort)},
-		{pattern: "/v1/nodes/{name}/ports/{port}/{path...}", waits: true, right: access.Run, handle: s.port(s.dialNode, s.proxyPort), head: true, pages: true},
+		{pattern: "GET /v1/sandboxes/{name}/ports/{port}", waits: true, right: access.Run, host: corral.HostSandbox, handle: s.ofOwner(s.port(s.dialPort, s.tunnelPort))},
+		{pattern: "/v1/sandboxes/{name}/ports/{port}/{path...}", waits: true, right: access.Run, host: corral.HostSandbox, handle: s.ofOwner(s.port(s.dialPort, s.proxyPort)), head: true, pages: true},
+		{pattern: "GET /v1/nodes/{name}/ports/{port}", waits: true, right: access.Run, host: corral.HostNode, handle: s.port(s.dialNode, s.tunnelPort)},
+		{pattern: "/v1/nodes/{name}/ports/{port}/{path...}", waits: true, right: access.Run, host: corral.HostNode, handle: s.port(s.dialNode, s.proxyPort), head: true, pages: true},
 	}
 }
 
@@ -56,7 +56,7 @@ func (s *Server) port(dial portDialer, h portHandler) handler {
 
 // withPort connects to a port, by dial. The client counts as one that stays.
 func (s *Server) withPort(w http.ResponseWriter, r *http.Request, dial func(context.Context) (*portConn, error), h portHandler) error {
-	leave, err := s.stay()
+	leave, err := s.stay(r.Context())
 	if err != nil {
 		return err
 	}

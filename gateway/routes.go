@@ -14,6 +14,7 @@ type route struct {
 	handle  handler
 	right   access.Right // what a key needs for it
 	whole   bool         // it concerns all agents: a key for some is not enough
+	host    corral.Host  // on which it acts, whatever the request says: a key has to be for it
 	head    bool         // answers HEAD
 	link    bool         // a link to the console is as good as a key
 	waits   bool         // for a command, a client or an engine: how long it takes says nothing of the gateway

@@ -34,19 +34,19 @@ type Sandboxes interface {
 func (s *Server) sandboxRoutes() []route {
 	table := []route{
 		{pattern: "GET /v1/sandboxes/{name}", right: access.Read, handle: s.getSandbox},
-		{pattern: "DELETE /v1/sandboxes/{name}", right: access.Operate, handle: s.removeSandbox},
-		{pattern: "POST /v1/sandboxes/{name}/recreate", waits: true, right: access.Operate, handle: s.recreateSandbox},
-		{pattern: "POST /v1/sandboxes/{name}/pause", waits: true, right: access.Operate, handle: s.pauseSandbox},
-		{pattern: "POST /v1/sandboxes/{name}/resume", waits: true, right: access.Operate, handle: s.resumeSandbox},
+		{pattern: "DELETE /v1/sandboxes/{name}", right: access.Operate, host: corral.HostSandbox, handle: s.toSandbox(Sandboxes.Remove)},
+		{pattern: "POST /v1/sandboxes/{name}/recreate", waits: true, right: access.Operate, host: corral.HostSandbox, handle: s.recreateSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/pause", waits: true, right: access.Operate, host: corral.HostSandbox, handle: s.toSandbox(Sandboxes.Pause)},
+		{pattern: "POST /v1/sandboxes/{name}/resume", waits: true, right: access.Operate, host: corral.HostSandbox, handle: s.toSandbox(Sandboxes.Resume)},
 		{pattern: "GET /v1/sandboxes/{name}/stats", right: access.Read, handle: s.statSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/log", right: access.Read, handle: s.logSandbox},
-		{pattern: "GET /v1/sandboxes/{name}/address", right: access.Run, handle: s.sandboxAddress},
+		{pattern: "GET /v1/sandboxes/{name}/address", right: access.Run, host: corral.HostSandbox, handle: s.sandboxAddress},
 	}
 	for i := range table {
 		table[i].handle = s.sandboxes(table[i].handle)
 	}
 	return append(table, route{pattern: "GET /v1/sandboxes", right: access.Read, handle: s.listSandboxes},
-		route{pattern: "POST /v1/sandboxes/prune", waits: true, right: access.Operate, whole: true, handle: s.pruneSandboxes})
+		route{pattern: "POST /v1/sandboxes/prune", waits: true, right: access.Operate, host: corral.HostSandbox, whole: true, handle: s.pruneSandboxes})
 }
 
 func (s *Server) pruneSandboxes(w http.ResponseWriter, r *http.Request) error {
@@ -111,12 +111,15 @@ func (s *Server) getSandbox(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, b)
 }
 
-func (s *Server) removeSandbox(w http.ResponseWriter, r *http.Request) error {
-	if err := s.cfg.Sandboxes.Remove(r.Context(), r.PathValue("name")); err != nil {
-		return err
+// toSandbox is a handler that does something to a sandbox, of which there is nothing to say.
+func (s *Server) toSandbox(do func(k Sandboxes, ctx context.Context, name string) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := do(s.cfg.Sandboxes, r.Context(), r.PathValue("name")); err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
 }
 
 func (s *Server) recreateSandbox(w http.ResponseWriter, r *http.Request) error {
@@ -128,22 +131,6 @@ func (s *Server) recreateSandbox(w http.ResponseWriter, r *http.Request) error {
 		got.Left = []string{}
 	}
 	return writeJSON(w, http.StatusOK, got)
-}
-
-func (s *Server) pauseSandbox(w http.ResponseWriter, r *http.Request) error {
-	if err := s.cfg.Sandboxes.Pause(r.Context(), r.PathValue("name")); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-func (s *Server) resumeSandbox(w http.ResponseWriter, r *http.Request) error {
-	if err := s.cfg.Sandboxes.Resume(r.Context(), r.PathValue("name")); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
 }
 
 func (s *Server) statSandbox(w http.ResponseWriter, r *http.Request) error {

@@ -120,9 +120,10 @@ func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
+	serving, ended := s.whileServing(r.Context())
+	defer ended()
+	ctx, cancel := context.WithCancelCause(serving)
 	defer cancel(nil)
-	defer context.AfterFunc(s.stopping, func() { cancel(errStopping) })()
 	if name := r.URL.Query().Get("write"); name != "" {
 		if err := corral.ValidateID(name); err != nil {
 			return err
@@ -142,13 +143,14 @@ func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request) error {
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
+	gone := r.Context().Err() != nil // drain may end it
 	if e := in.drain(); err == nil {
 		err = e
 	}
 	if err == nil {
 		return writeJSON(w, http.StatusOK, api.Written{N: n})
 	}
-	if r.Context().Err() != nil { // the client is gone, perhaps with the session's end
+	if gone { // perhaps with the session's end
 		return err
 	}
 	if errors.Is(err, errCancelled) {
@@ -186,8 +188,14 @@ func (in *input) copy(ctx context.Context) (total int64, err error) {
 		return 0, err
 	}
 	in.open()
+	if !in.whole { // its client may send nothing for long
+		defer context.AfterFunc(ctx, func() { in.ahead.Stop() })()
+	}
 	for first := true; ; first = false {
 		data, err := in.ahead.Next()
+		if err == nil && len(data) == 0 { // stopped
+			return total, context.Cause(ctx)
+		}
 		// A body without bytes tells whether there could be any.
 		if len(data) > 0 || first && !in.closing && errors.Is(err, io.EOF) {
 			n, werr := in.write(ctx, data)

@@ -128,7 +128,9 @@ func (r *run) finish(ctx context.Context) (Result, error) {
 		exit, waitErr = r.p.Wait(work)
 		close(r.ended)
 		if waitErr != nil {
-			r.drainLost(work)
+			if errors.Is(waitErr, corral.ErrLost) {
+				r.drainLost(work)
+			}
 			release()
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -157,7 +158,7 @@ func Forget(ctx context.Context, stateDir, name string) error {
 		return err
 	}
 	dir := sandboxDir(stateDir, name)
-	if left, err := filepath.Glob(filepath.Join(dir, execDir, "*.json")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(dir, execDir, "*.json")); err != nil || slices.ContainsFunc(left, isKept) {
 		return err
 	}
 	gone := filepath.Join(filepath.Dir(dir), ".gone-"+name) // where nobody opens it
@@ -166,4 +167,10 @@ func Forget(ctx context.Context, stateDir, name string) error {
 		return err
 	}
 	return os.RemoveAll(gone)
+}
+
+// isKept reports whether a record is so young that a program may ask for it.
+func isKept(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && time.Since(info.ModTime()) < wardenexec.Retain
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/files"
 )
@@ -105,5 +106,35 @@ func TestForgetWhileOpened(t *testing.T) {
 		if err = errors.Join(err, e.Remove(t.Context()), e.Close()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Commands that were lost with their container, and that no program asked about, do not keep
+// what is noted of a sandbox for ever, nor do old records of the driver exec.
+func TestForgetUnended(t *testing.T) {
+	state := testdir.New(t)
+	e, err := New(Config{Engine: nearEngine{}, StateDir: state, Name: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = e.HostWorkspace(t.Context())
+	if err = errors.Join(err, e.Remove(t.Context()), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	dir, past := sandboxDir(state, "main"), time.Now().Add(-30*24*time.Hour)
+	for name, text := range map[string]string{logsDir + "/" + wardenexec.JournalName: "S lost 7 agent\n", execDir + "/old.json": `{"info":{}}`, usedFile: ""} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600), os.Chtimes(file, past, past)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := Running(state, "main"); n != 2 || err != nil {
+		t.Fatalf("%d commands without an end, %v", n, err)
+	}
+	if _, err := Prune(t.Context(), nearEngine{}, state, func(Sandbox) PruneOptions { return PruneOptions{Idle: 24 * time.Hour} }); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("it is kept for ever: %v", err)
 	}
 }

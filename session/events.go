@@ -131,8 +131,11 @@ func (l *eventLog) all() []Event {
 func (l *eventLog) after(agent string, seq int64) (Events, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if seq < 0 {
+	switch {
+	case seq < 0:
 		seq = l.last
+	case seq > l.last: // of a table whose end is lost: the numbers that it had are given again
+		return Events{Next: l.last, Missed: true}, l.more
 	}
 	got := Events{Next: max(seq, l.last), Missed: seq < l.forgot()}
 	from, _ := slices.BinarySearchFunc(l.kept, seq+1, func(e Event, n int64) int { return cmp.Compare(e.Seq, n) })

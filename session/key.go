@@ -13,6 +13,8 @@ type Key struct {
 	Name string            // recorded with the session
 	Max  int               // 0: no bound
 	Of   func(string) bool // which agents it covers
+	// Host returns an error if it may not act on sessions of a host. Nil: it may on all.
+	Host func(corral.Host) error
 	// Ended is closed when the key is no longer valid: the sessions in the foreground
 	// of its calls go to the background. Nil: never.
 	Ended <-chan struct{}
@@ -28,6 +30,15 @@ func WithKey(ctx context.Context, k Key) context.Context {
 func keyFrom(ctx context.Context) Key {
 	k, _ := ctx.Value(keyOf{}).(Key)
 	return k
+}
+
+// mayAct returns an error if a call with ctx may not act on a process of a host: send it
+// input or a signal.
+func mayAct(ctx context.Context, on corral.Host) error {
+	if k := keyFrom(ctx); k.Host != nil {
+		return k.Host(on)
+	}
+	return nil
 }
 
 // within returns an error if no more sessions may be begun with ctx. mu is held.

@@ -52,7 +52,7 @@ func (s *Session) logStat(ctx context.Context) (corral.LogStat, error) {
 
 // Write sends p to standard input, or types it on the terminal.
 func (s *Session) Write(ctx context.Context, p []byte) (int, error) {
-	proc, err := s.process(ctx)
+	proc, err := s.acting(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -79,11 +79,20 @@ func (s *Session) Resize(ctx context.Context, size corral.Size) error {
 }
 
 func (s *Session) with(ctx context.Context, do func(corral.Process) error) error {
-	p, err := s.process(ctx)
+	p, err := s.acting(ctx)
 	if err != nil {
 		return err
 	}
 	return do(p)
+}
+
+// acting returns the executor's process, for a call that may act on it.
+func (s *Session) acting(ctx context.Context) (corral.Process, error) {
+	p, err := s.process(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p, mayAct(ctx, p.Info().Host)
 }
 
 // Wait waits for the end. An end that a Wait sees is no event.

@@ -118,7 +118,7 @@ func (s *Session) poll(ctx context.Context, o PollOptions) (Poll, error) {
 
 // await waits for output from an offset on, or the end, for at most d.
 func (s *Session) await(ctx context.Context, from int64, d time.Duration) error {
-	wait, cancel := context.WithTimeoutCause(ctx, d, errWaited)
+	wait, cancel := s.m.waiting(ctx, d)
 	defer cancel()
 	err := s.awaitOutput(wait, from)
 	if errors.Is(err, io.EOF) {
@@ -135,6 +135,31 @@ func (s *Session) await(ctx context.Context, from int64, d time.Duration) error 
 }
 
 var errWaited = errors.New("waited long enough")
+
+// waiting is a context for a wait of at most d. Like the end of d, the end of the caller's
+// key and a stop of the gateway end it.
+func (m *Manager) waiting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, leave := m.staying(ctx)
+	ctx, expire := context.WithTimeoutCause(ctx, d, errWaited)
+	return ctx, func() { expire(); leave() }
+}
+
+// staying is ctx until the caller's key is no longer valid, or the gateway is about to stop:
+// then it ends with errWaited.
+func (m *Manager) staying(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	key := keyFrom(ctx).Ended
+	go func() {
+		select {
+		case <-m.draining:
+			end(errWaited)
+		case <-key:
+			end(errWaited)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { end(nil) }
+}
 
 // awaitOutput waits for output from an offset on. io.EOF: there will be none.
 func (s *Session) awaitOutput(ctx context.Context, from int64) error {

@@ -170,7 +170,7 @@ func TestEventsOfTheJournal(t *testing.T) {
 	for after, want := range map[int64]struct {
 		events int
 		missed bool
-	}{0: {3, true}, 6: {3, true}, 7: {3, false}, 9: {1, false}, 10: {0, false}} {
+	}{0: {3, true}, 6: {3, true}, 7: {3, false}, 9: {1, false}, 10: {0, false}, 11: {0, true}, 500: {0, true}} {
 		if got, _ := m.events.after("", after); len(got.Events) != want.events || got.Missed != want.missed {
 			t.Errorf("after %d: %d events, missed %t", after, len(got.Events), got.Missed)
 		}

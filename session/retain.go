@@ -1,13 +1,16 @@
 package session
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 )
 
-// Retention bounds the sessions that are kept after their end. The oldest go first. A
-// session that runs, that a call waits for or holds, or that is to linger, is never
+// Retention bounds the sessions that are kept after their end. The oldest go first; for
+// Bytes, those of the key whose sessions have most output, so that no key makes the gateway
+// forget what others ran. A session that runs, that a call waits for or holds, or that is to linger, is never
 // forgotten.
 type Retention struct {
 	Count int           // sessions of one agent; 0: 200
@@ -122,14 +125,27 @@ func (m *Manager) endedSessions(now time.Time) []remnant {
 func tooMuch(list []remnant, keep Retention, now time.Time) []*Session {
 	var out []*Session
 	var bytes int64
-	counts := map[string]int{}
+	counts, of, kept := map[string]int{}, map[string]int64{}, map[string][]remnant{} // the last two by key
 	for _, r := range list {
-		counts[r.start.Agent]++
-		bytes += r.bytes
-		if counts[r.start.Agent] > keep.Count || bytes > keep.Bytes || now.Sub(r.at) > keep.Age {
+		if counts[r.start.Agent]++; counts[r.start.Agent] > keep.Count || now.Sub(r.at) > keep.Age {
 			out = append(out, r.Session)
-			bytes -= r.bytes
+			continue
 		}
+		if r.bytes > 0 {
+			bytes += r.bytes
+			of[r.start.Key] += r.bytes
+			kept[r.start.Key] = append(kept[r.start.Key], r)
+		}
+	}
+	for bytes > keep.Bytes {
+		most := slices.MaxFunc(slices.Collect(maps.Keys(of)), func(a, b string) int {
+			return cmp.Or(cmp.Compare(of[a], of[b]), cmp.Compare(a, b))
+		})
+		oldest := kept[most][len(kept[most])-1]
+		kept[most] = kept[most][:len(kept[most])-1]
+		bytes -= oldest.bytes
+		of[most] -= oldest.bytes
+		out = append(out, oldest.Session)
 	}
 	return out
 }

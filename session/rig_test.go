@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"io"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -31,9 +32,16 @@ func inBubble(t *testing.T, test func(r *rig)) {
 			Programs: map[string]fakeexec.Program{
 				"sleep": fakeexec.Sleep, "cat": fakeexec.Cat,
 				"true": fakeexec.Print("", "", 0), "false": fakeexec.Print("", "", 1),
-				"greet":    fakeexec.Print("hello\n", "", 0),
-				"work":     work(time.Minute, "done\n", 0),
-				"fail":     work(time.Minute, "oops\n", 3),
+				"greet": fakeexec.Print("hello\n", "", 0),
+				"work":  work(time.Minute, "done\n", 0),
+				"fail":  work(time.Minute, "oops\n", 3),
+				"chatty": func(o *fakeexec.IO) int {
+					for o.Context.Err() == nil {
+						_, _ = io.WriteString(o.Stdout, "word\n")
+						time.Sleep(100 * time.Millisecond)
+					}
+					return 1
+				},
 				"silent":   work(time.Minute, "", 0),
 				"stubborn": func(o *fakeexec.IO) int { o.Ignore(corral.SIGTERM); return fakeexec.Sleep(o) },
 			},

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -169,7 +170,7 @@ func TestQuote(t *testing.T) {
 func TestTooMuch(t *testing.T) {
 	now := time.Now()
 	at := func(agent string, age time.Duration, bytes int64) remnant {
-		return remnant{Session: &Session{start: begun{Origin: origin.Origin{Agent: agent}}}, at: now.Add(-age), bytes: bytes}
+		return remnant{Session: &Session{start: begun{Origin: origin.Origin{Agent: agent}, Key: agent}}, at: now.Add(-age), bytes: bytes}
 	}
 	keep := Retention{Count: 2, Bytes: 100, Age: time.Hour}
 	for _, tc := range []struct {
@@ -181,6 +182,7 @@ func TestTooMuch(t *testing.T) {
 		{"all fit", []remnant{at("a", 0, 50), at("a", time.Minute, 50), at("b", time.Hour, 0)}, nil},
 		{"one agent's count", []remnant{at("a", 1, 0), at("b", 2, 0), at("a", 3, 0), at("a", 4, 0), at("b", 5, 0)}, []int{3}},
 		{"bytes of all", []remnant{at("a", 1, 60), at("b", 2, 60), at("c", 3, 40)}, []int{1}},
+		{"bytes of one key", []remnant{at("a", 1, 40), at("a", 2, 50), at("a", 3, 0), at("b", 4, 20)}, []int{2, 1}},
 		{"age", []remnant{at("a", 1, 0), at("b", 2*time.Hour, 0)}, []int{1}},
 	} {
 		var want []*Session
@@ -188,7 +190,7 @@ func TestTooMuch(t *testing.T) {
 			want = append(want, tc.list[i].Session)
 		}
 		got := tooMuch(tc.list, keep, now)
-		if len(got) != len(want) || len(got) > 0 && got[0] != want[0] {
+		if !slices.Equal(got, want) {
 			t.Errorf("%s: %d go, want %d", tc.name, len(got), len(want))
 		}
 	}

@@ -65,7 +65,7 @@ func (s *Session) WaitFor(ctx context.Context, o WaitOptions) (Waited, error) {
 }
 
 func (s *Session) waitFor(ctx context.Context, o WaitOptions) (Waited, error) {
-	wait, cancel := context.WithTimeoutCause(ctx, o.Timeout, errWaited)
+	wait, cancel := s.m.waiting(ctx, o.Timeout)
 	defer cancel()
 	s.mu.Lock()
 	from := s.polled

@@ -113,7 +113,11 @@ func (s *Session) grace() time.Duration {
 // grace. It returns when the session has ended. If ctx ends before, the kill goes on.
 // ErrEnded: it had ended before.
 func (s *Session) Kill(ctx context.Context) (Status, error) {
-	if err := s.attached(ctx); err != nil {
+	err := s.attached(ctx)
+	if err == nil {
+		err = mayAct(ctx, s.Info().Host)
+	}
+	if err != nil {
 		return Status{}, err
 	}
 	over := s.expectEnd()

@@ -119,6 +119,26 @@ func TestExpiry(t *testing.T) {
 	if _, err := s.Check(made.Secret); !errors.Is(err, api.ErrUnauthorized) || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("expired: %v", err)
 	}
+	if s.Grant(g.Ref()) != Nothing {
+		t.Error("what names the key, such as a sandbox of E2B's, is used by it although it has expired")
+	}
+}
+
+// A key ends when it has expired by the clock, also if that was set, or the machine stood
+// still meanwhile, so that no timer says so.
+func TestExpiryByTheClock(t *testing.T) {
+	s := open(t, filepath.Join(testdir.New(t), "keys.json"))
+	made, err := s.Create(api.NewKey{Name: "k", Role: "viewer", TTL: api.Duration(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	*s.keys[made.ID].ExpiresAt = time.Now().Add(-time.Minute)
+	if _, err := s.Check(made.Secret); !errors.Is(err, api.ErrUnauthorized) || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("expired: %v", err)
+	}
+	if s.Grant(made.ID) != Nothing {
+		t.Error("it allows something")
+	}
 }
 
 func TestWrongSecrets(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -24,9 +25,12 @@ type Grant struct {
 	Hosts  []string // empty: all
 	Quota  api.Quota
 
+	stays atomic.Int64 // clients that stay: streams and connections that are open
 	used  atomic.Int64 // when the last request was counted, in nanoseconds since 1970; 0: none was
 	rate  *rate.Limiter
 	alive context.Context // ends when the key is revoked or has expired; nil: never
+
+	expires *time.Time // nil: never
 }
 
 // Everything is what the operator may, who reaches the Unix socket.
@@ -64,13 +68,33 @@ func (g *Grant) CheckAgent(agent string) error {
 		"the key %q may not act for agent %.80q", g.Name, agent)
 }
 
-// CheckHost says why its commands may not run on a host.
+// CheckHost says why it may not act on a host. Empty: what is asked for is on none.
 func (g *Grant) CheckHost(h corral.Host) error {
-	if len(g.Hosts) == 0 || slices.Contains(g.Hosts, string(h)) {
+	if h == "" || len(g.Hosts) == 0 || slices.Contains(g.Hosts, string(h)) {
 		return nil
 	}
-	return corral.Errorf(corral.ErrDenied, "run it on "+strings.Join(g.Hosts, " or "),
-		"commands of the key %q may not run on host %s", g.Name, h)
+	return corral.Errorf(corral.ErrDenied, "use host "+words.Or(g.Hosts), "the key %q may not use host %s", g.Name, h)
+}
+
+// A Need is what a request asks of a Grant.
+type Need struct {
+	Right Right
+	Whole bool        // it concerns all agents
+	Host  corral.Host // on which it acts; empty: on none
+}
+
+// Check says why it may not make a request, which is named for people.
+func (g *Grant) Check(n Need, request string) error {
+	switch {
+	case !g.Role.Has(n.Right):
+		return corral.Errorf(corral.ErrDenied, "use a key of the role "+words.Or(With(n.Right)),
+			"the key %q has the role %s, which may not %s", g.Name, g.Role, request)
+	case n.Whole && !g.All():
+		return corral.Errorf(corral.ErrDenied, "use a key for all agents", "the key %q is for some agents, and %s concerns all", g.Name, request)
+	case len(g.Hosts) > 0 && (n.Right == Keys || n.Right == Configure): // with a key of its own making it would have all hosts
+		return corral.Errorf(corral.ErrDenied, "use a key for all hosts", "the key %q is for some hosts, and %s concerns all", g.Name, request)
+	}
+	return g.CheckHost(n.Host)
 }
 
 // Take counts a request against its rate.
@@ -85,6 +109,17 @@ func (g *Grant) Take(now time.Time) error {
 		return api.ComeBack(wait, "the key %q makes more requests than it may", g.Name)
 	}
 	return nil
+}
+
+// Stay counts a client that stays, until leave is called, when there is room for so many
+// more of all. By no key there may be more than there is room for others: then one has
+// half of it at most, and cannot keep them out. All who have no key count as one.
+func (g *Grant) Stay(room int) (leave func(), err error) {
+	if n := g.stays.Add(1); n > int64(room) && g != Everything && g != Token {
+		g.stays.Add(-1)
+		return nil, corral.Errorf(api.ErrTooMany, "close some", "the key %q has %d logs, terminals, event streams and connections to ports open, and there is room for no more of them than for others", g.Name, n-1)
+	}
+	return func() { g.stays.Add(-1) }, nil
 }
 
 // Context is ctx until the key ends.
@@ -104,7 +139,7 @@ type grantKey struct{}
 
 // WithGrant notes by what right something is done with ctx.
 func WithGrant(ctx context.Context, g *Grant) context.Context {
-	key := session.Key{Name: g.Name, Max: g.Quota.MaxSessions, Of: g.Sees}
+	key := session.Key{Name: g.Name, Max: g.Quota.MaxSessions, Of: g.Sees, Host: g.CheckHost}
 	if g.alive != nil {
 		key.Ended = g.alive.Done()
 	}
@@ -133,7 +168,7 @@ func (g *Grant) Ref() string {
 	return g.Name
 }
 
-// Grant is the one that Ref named. A nil Store has no keys.
+// Grant is the one that Ref named; Nothing if its key has ended. A nil Store has no keys.
 func (s *Store) Grant(ref string) *Grant {
 	switch ref {
 	case Everything.Name:
@@ -144,7 +179,7 @@ func (s *Store) Grant(ref string) *Grant {
 	if s != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if k := s.keys[ref]; k != nil {
+		if k := s.keys[ref]; k != nil && k.grant.Ended() == nil {
 			return k.grant
 		}
 	}

@@ -251,8 +251,10 @@ func Fingerprint(secret string) string { return hash(secret)[:16] }
 func (g *Grant) Ended() error {
 	switch {
 	case g == Nothing:
-		return errRevoked
+		return errNone
 	case g.alive != nil && g.alive.Err() != nil:
+		return context.Cause(g.alive)
+	case g.expires != nil && !time.Now().Before(*g.expires): // the clock was set, or the machine stood still
 		return errExpired
 	}
 	return nil

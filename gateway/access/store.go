@@ -119,7 +119,7 @@ func read(path string) (f file, err error) {
 }
 
 func (s *Store) hold(r record) *held {
-	g := &Grant{Name: r.Name, ID: r.ID, Role: Role(r.Role), Agents: r.Agents, Hosts: r.Hosts, Quota: r.Quota}
+	g := &Grant{Name: r.Name, ID: r.ID, Role: Role(r.Role), Agents: r.Agents, Hosts: r.Hosts, Quota: r.Quota, expires: r.ExpiresAt}
 	if r.Rate > 0 {
 		g.rate = rate.NewLimiter(rate.Limit(r.Rate), max(1, int(math.Ceil(r.Rate))))
 	}
@@ -139,6 +139,7 @@ func (s *Store) hold(r record) *held {
 var (
 	errExpired = corral.Errorf(api.ErrUnauthorized, "ask the gateway's operator for another", "the key has expired")
 	errRevoked = corral.Errorf(api.ErrUnauthorized, "ask the gateway's operator for another", "the key was revoked")
+	errNone    = corral.Errorf(api.ErrUnauthorized, "ask the gateway's operator for another", "the key was revoked, or has expired")
 	errWrong   = corral.Errorf(api.ErrUnauthorized, "ask the gateway's operator for another", "the gateway has no such key: it was revoked, or never made here")
 	errDamaged = corral.Errorf(api.ErrUnauthorized, "copy it again, whole", "the key is damaged: its checksum is another one")
 )
@@ -184,8 +185,8 @@ func (s *Store) Check(secret string) (*Grant, error) {
 	if subtle.ConstantTimeCompare([]byte(hash(secret)), []byte(want)) != 1 {
 		return nil, errWrong
 	}
-	if k.grant.alive.Err() != nil {
-		return nil, context.Cause(k.grant.alive)
+	if err := k.grant.Ended(); err != nil {
+		return nil, err
 	}
 	return k.grant, nil
 }

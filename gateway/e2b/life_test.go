@@ -136,6 +136,7 @@ func (f *fakeBoxes) programs() map[string]fakeexec.Program {
 			return 0
 		},
 		"print": fakeexec.Print("out", "", 7),
+		"wait":  fakeexec.Sleep,
 		"big": func(o *fakeexec.IO) int {
 			for range 64 {
 				_, _ = o.Stdout.Write(bytes.Repeat([]byte("x"), 1<<20))

@@ -84,12 +84,14 @@ func (p *proc) matches(which *pb.ProcessSelector) bool {
 
 // procs are the processes of all sandboxes, as far as they run or have ended a moment ago.
 type procs struct {
-	mu sync.Mutex
-	of map[string]*boxProcs // by the sandbox's ID; nil: they are not known yet
+	mu sync.Mutex           // not held while something is asked of a session
+	of map[string]*boxProcs // by the sandbox's ID
 }
 
 // boxProcs are those of a sandbox.
 type boxProcs struct {
+	mu     sync.Mutex
+	known  bool
 	list   []*proc   // the oldest first
 	tidied time.Time // when those were left out that ended a while ago
 }
@@ -97,28 +99,28 @@ type boxProcs struct {
 // add notes a process that was begun.
 func (ps *procs) add(ctx call, agent session.Agent, begun *session.Session, req *pb.StartRequest) *proc {
 	p := &proc{session: begun, pid: uint32(begun.Info().PID), tag: req.GetTag(), config: req.GetProcess(), tty: req.Pty != nil}
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	of, found := ps.known(ctx, agent)
-	if found { // with this one
-		of.list = slices.DeleteFunc(of.list, func(o *proc) bool { return o.session == begun })
-	}
+	of := ps.take(ctx, agent)
+	defer of.mu.Unlock()
+	of.list = slices.DeleteFunc(of.list, func(o *proc) bool { return o.session == begun }) // it may have been found by now
 	of.tidy()
 	of.list = append(of.list, p)
 	return p
 }
 
-// known are the processes of a sandbox. found reports whether they were found just now: those
-// that earlier lives of the gateway began, and any that was begun meanwhile. mu is held.
-func (ps *procs) known(c call, agent session.Agent) (of *boxProcs, found bool) {
-	if of := ps.of[c.box.ID]; of != nil {
-		return of, false
+// take returns the processes of a sandbox, locked, with those that earlier lives of the
+// gateway began.
+func (ps *procs) take(c call, agent session.Agent) *boxProcs {
+	ps.mu.Lock()
+	of := ps.of[c.box.ID]
+	if of == nil {
+		of = &boxProcs{}
+		ps.of[c.box.ID] = of
 	}
-	if ps.of == nil {
-		ps.of = map[string]*boxProcs{}
+	ps.mu.Unlock()
+	if of.mu.Lock(); of.known {
+		return of
 	}
-	of = &boxProcs{}
-	ps.of[c.box.ID] = of
+	of.known = true
 	for _, st := range agent.List(c) {
 		if !strings.HasPrefix(st.ID, c.box.ID+".") || st.PID == 0 {
 			continue
@@ -131,7 +133,7 @@ func (ps *procs) known(c call, agent session.Agent) (of *boxProcs, found bool) {
 		of.list = append(of.list, p)
 	}
 	slices.SortFunc(of.list, func(a, b *proc) int { return a.session.Info().StartedAt.Compare(b.session.Info().StartedAt) })
-	return of, true
+	return of
 }
 
 // tidy leaves out processes that ended a while ago, now and then: there may be thousands.
@@ -154,9 +156,8 @@ func (ps *procs) find(c call, agent session.Agent, which *pb.ProcessSelector, ke
 	if which.GetSelector() == nil {
 		return nil, corral.Errorf(errors.ErrUnsupported, "name it by pid or tag", "no process is named")
 	}
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	of, _ := ps.known(c, agent)
+	of := ps.take(c, agent)
+	defer of.mu.Unlock()
 	for _, p := range slices.Backward(of.list) {
 		if p.matches(which) && !p.over(kept) {
 			return p, nil
@@ -170,9 +171,8 @@ func (ps *procs) find(c call, agent session.Agent, which *pb.ProcessSelector, ke
 
 // running are the processes that run.
 func (ps *procs) running(c call, agent session.Agent) []*proc {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	of, _ := ps.known(c, agent)
+	of := ps.take(c, agent)
+	defer of.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(of.list), func(p *proc) bool { return p.over(0) })
 }
 

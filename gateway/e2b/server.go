@@ -101,6 +101,7 @@ func New(cfg Config) *Server {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, signing: []byte(newToken()), wake: make(chan struct{}, 1)}
+	s.procs.of, s.watchers.of, s.watchers.streams = map[string]*boxProcs{}, map[string]map[string]*watch{}, map[string]int{}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.sweepVolumes()
 	s.owned.Go(s.keepDeadlines)

@@ -25,7 +25,7 @@ const (
 	lookEvery   = 250 * time.Millisecond
 	lookShare   = 20     // a look takes at most this part of the time
 	maxWatched  = 10_000 // files in a directory that is watched
-	maxWatchers = 64     // of a sandbox
+	maxWatchers = 64     // of a sandbox; of those that ask from time to time, the last
 )
 
 // A look is what was seen of a directory: files by their names below it.
@@ -77,14 +77,15 @@ func changes(was, is look) []*pb.FilesystemEvent {
 type watch struct {
 	dir       string
 	recursive bool
-	entries   bool // events have what the file is
+	entries   bool      // events have what the file is
+	asked     time.Time // about events, by a client that asks from time to time; watchers.mu
 	seen      look
 
 	turn turn.Lock // one look at a time
 }
 
 func (s *Server) newWatch(c call, f files.FS, name string, recursive, entries bool) (*watch, error) {
-	w := &watch{dir: c.resolve(name), recursive: recursive, entries: entries, turn: turn.New()}
+	w := &watch{dir: c.resolve(name), recursive: recursive, entries: entries, asked: time.Now(), turn: turn.New()}
 	i, err := f.Stat(c, w.dir)
 	if err != nil {
 		return nil, err
@@ -185,9 +186,6 @@ func (ws *watchers) enter(id string) error {
 	if ws.streams[id] == maxWatchers {
 		return corral.Errorf(api.ErrTooMany, "remove some", "the sandbox has %d watchers", maxWatchers)
 	}
-	if ws.streams == nil {
-		ws.streams = map[string]int{}
-	}
 	ws.streams[id]++
 	return nil
 }
@@ -218,16 +216,14 @@ func (s *Server) createWatcher(c call, q *pb.CreateWatcherRequest) (*pb.CreateWa
 	ws, id := &s.watchers, "w"+newToken()
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if ws.of == nil {
-		ws.of = map[string]map[string]*watch{}
-	}
 	if ws.of[c.box.ID] == nil {
 		ws.of[c.box.ID] = map[string]*watch{}
 	}
-	if len(ws.of[c.box.ID]) == maxWatchers {
-		return nil, corral.Errorf(api.ErrTooMany, "remove some", "the sandbox has %d watchers", maxWatchers)
+	of := ws.of[c.box.ID]
+	if len(of) == maxWatchers { // at E2B there is room for all: clients may go away without a word
+		delete(of, slices.MinFunc(slices.Collect(maps.Keys(of)), func(a, b string) int { return of[a].asked.Compare(of[b].asked) }))
 	}
-	ws.of[c.box.ID][id] = w
+	of[id] = w
 	return &pb.CreateWatcherResponse{WatcherId: id}, nil
 }
 
@@ -238,6 +234,9 @@ func (s *Server) watcherEvents(c call, q *pb.GetWatcherEventsRequest) (*pb.GetWa
 	}
 	s.watchers.mu.Lock()
 	w := s.watchers.of[c.box.ID][q.GetWatcherId()]
+	if w != nil {
+		w.asked = time.Now()
+	}
 	s.watchers.mu.Unlock()
 	if w == nil {
 		return nil, corral.Errorf(corral.ErrNotFound, "", "watcher %.40q not found", q.GetWatcherId())

@@ -21,8 +21,9 @@ import (
 // that an earlier gateway left is replaced; one that a gateway listens on is
 // ErrConflict. Closing the listener removes it.
 func Unix(path string) (net.Listener, error) {
-	if len(path) > maxSocketPath { // it could be made, and not be opened
-		return nil, corral.Errorf(corral.ErrInvalid, "use a shorter state directory", "the path %s has %d bytes, and that of a socket has %d at most", path, len(path), maxSocketPath)
+	made := len(filepath.Dir(path)) + len("/.s4294967295/s") // where bind makes it
+	if over := max(len(path), made) - maxSocketPath; over > 0 {
+		return nil, corral.Errorf(corral.ErrInvalid, "use a shorter state directory", "the path %s is %d bytes too long for a socket", path, over)
 	}
 	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 const keysLong = `Say who else may use the gateway, and for what. A key has a role, the agents that
-it may act for, the hosts that its commands may run on, quotas, and perhaps an
+it may act for, the hosts that it may act on, quotas, and perhaps an
 end. The roles:
 
   viewer    looks at sessions, output, files, approvals and nodes
@@ -67,7 +67,7 @@ func (a *app) keysCreate() *cobra.Command {
 	f.StringVar(&n.Role, "role", "", "`ROLE`: "+words.Or(access.With(access.Public)))
 	cmdline.Must(cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(access.With(access.Public), cobra.ShellCompDirectiveNoFileComp)))
 	f.StringArrayVar(&n.Agents, "agent", nil, "`PATTERN`: an agent that it may act for, such as acme-*; may be repeated")
-	f.StringArrayVar(&n.Hosts, "host", nil, "`HOST`: sandbox, gateway or node, where its commands may run; may be repeated")
+	f.StringArrayVar(&n.Hosts, "host", nil, "`HOST`: sandbox, gateway or node, where it may act; may be repeated")
 	cmdline.Must(cmd.RegisterFlagCompletionFunc("host", cobra.FixedCompletions([]string{"sandbox", "gateway", "node"}, cobra.ShellCompDirectiveNoFileComp)))
 	f.IntVar(&n.MaxSessions, "max-sessions", 0, "`N`: how many sessions of its agents may run at a time (default as many as an agent may have)")
 	f.IntVar(&n.MaxSandboxes, "max-sandboxes", 0, "`N`: how many sandboxes of its agents may have a container")

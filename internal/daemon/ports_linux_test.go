@@ -19,7 +19,7 @@ func TestNodePortsMay(t *testing.T) {
 		agent, want string
 		kind        error
 	}{
-		{sandboxOnly, "main", "may not run on host node", corral.ErrDenied},
+		{sandboxOnly, "main", "may not use host node", corral.ErrDenied},
 		{t.Context(), "shut", "security is deny", corral.ErrDenied},
 		{t.Context(), "none", "tools.deny", corral.ErrDenied},
 		{t.Context(), "main", "no node is paired", corral.ErrUnavailable},

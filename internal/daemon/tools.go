@@ -22,6 +22,7 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
 	"github.com/corral-exec/corral/tool/patch"
 	"github.com/corral-exec/corral/tool/runshell"
@@ -144,7 +145,7 @@ func (t agentTools) shell(ctx context.Context, c config.Agent) (*runshell.Tool, 
 	}
 	set := c.Tools.RunShellCommand
 	cfg := runshell.Config{
-		Executor: askedStarts{t.s.sessions.Agent(t.agent), t.s.hosts.policies.guard}, Profile: profileOf(c),
+		Executor: askedStarts{session.Attended{Agent: t.s.sessions.Agent(t.agent)}, t.s.hosts.policies.guard}, Profile: profileOf(c),
 		CoreTools: set.CoreTools.Value, ExcludeTools: set.ExcludeTools.Value,
 		Timeout: t.s.timeout(c), Log: t.s.log,
 	}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -171,6 +172,45 @@ func TestToolsListed(t *testing.T) {
 		}
 		if has := slices.Contains(background, "run_shell_command"); has != (tc.agent == "main") {
 			t.Errorf("%s: is_background is in %q", tc.agent, background)
+		}
+	}
+}
+
+// A stop of the gateway ends no command of run_shell_command, as it ends no other: the call
+// is answered, and the command goes on.
+func TestRunShellCommandGoesOn(t *testing.T) {
+	g := serveWith(t, toolSettings)
+	if err := syscall.Mkfifo(filepath.Join(g.work, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan string, 1)
+	go func() {
+		_, text, _ := g.call("main", "", "run_shell_command", map[string]any{"command": "touch begun; cat fifo", "is_background": false})
+		done <- text
+	}()
+	for _, err := os.Stat(filepath.Join(g.work, "begun")); err != nil; _, err = os.Stat(filepath.Join(g.work, "begun")) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	list := g.s.Agent("main").List(t.Context())
+	g.s.sessions.Drain()
+	select {
+	case text := <-done:
+		if len(list) != 1 || !strings.Contains(text, "goes on as session "+list[0].ID) {
+			t.Errorf("%+v: %s", list, text)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the call is not answered")
+	}
+	for _, st := range list {
+		found, err := g.s.Agent("main").Session(st.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ended := found.Ended(); ended {
+			t.Error("the command was ended")
+		}
+		if err := found.Discard(context.Background()); err != nil {
+			t.Error(err)
 		}
 	}
 }

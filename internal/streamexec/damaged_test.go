@@ -2,8 +2,11 @@ package streamexec
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"path/filepath"
 	"testing"
+	"time"
 )
 
 // A record that is cut, or of which a bit flips, is an error or says what it said: it
@@ -39,5 +42,35 @@ func TestRecordDamaged(t *testing.T) {
 			flipped[n] ^= 1 << bit
 			look(flipped)
 		}
+	}
+}
+
+// What could not be written, or was cut short by a kill, is not left for ever.
+func TestRecordUnfinished(t *testing.T) {
+	dir := t.TempDir()
+	r, err := openRecords(dir, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	if err := os.Mkdir(filepath.Join(dir, "x"+suffixRecord), 0o700); err != nil { // in its place
+		t.Fatal(err)
+	}
+	if err := r.write("x", record{}); err == nil {
+		t.Error("it was written over a directory")
+	}
+	past := time.Now().Add(-2 * time.Hour)
+	for name, at := range map[string]time.Time{".old.json": past, ".new.json": time.Now()} {
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Chtimes(name, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.prune(time.Now().Add(-time.Hour), nil); err != nil {
+		t.Error(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, ".*"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != ".new.json" {
+		t.Errorf("left: %q, %v", left, err)
 	}
 }

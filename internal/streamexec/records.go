@@ -51,10 +51,11 @@ func (r *records) write(id string, rec record) error {
 		return err
 	}
 	tmp := "." + id + suffixRecord
-	if err := r.root.WriteFile(tmp, journal.Sign(b), 0o600); err != nil {
-		return fmt.Errorf("cannot write the record of %s: %w", id, err)
+	if err = r.root.WriteFile(tmp, journal.Sign(b), 0o600); err == nil {
+		err = r.root.Rename(tmp, id+suffixRecord)
 	}
-	if err := r.root.Rename(tmp, id+suffixRecord); err != nil {
+	if err != nil {
+		_ = r.root.Remove(tmp) // else prune does it
 		return fmt.Errorf("cannot write the record of %s: %w", id, err)
 	}
 	return nil
@@ -92,7 +93,7 @@ func (r *records) remove(id string) error {
 }
 
 // prune removes old processes that were never removed, except those for which there
-// returns true (nil: none).
+// returns true (nil: none), and records that a kill left unfinished.
 func (r *records) prune(before time.Time, there func(id string) bool) error {
 	entries, err := fs.ReadDir(r.root.FS(), ".")
 	if err != nil {
@@ -101,7 +102,7 @@ func (r *records) prune(before time.Time, there func(id string) bool) error {
 	var errs []error
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), suffixRecord)
-		if !ok || id == "" || id[0] == '.' {
+		if !ok {
 			continue
 		}
 		if there != nil && there(id) {

@@ -475,8 +475,8 @@ func (r *records) remove(id string, removeLog func() error) error {
 	return nil
 }
 
-// prune removes processes that ended before a time and were never removed. The
-// journal has ends in the order in which they were recorded.
+// prune removes processes that ended before a time and were never removed. Ends need not be
+// in the order of their times: the clock may have been set.
 func (r *records) prune(before time.Time) error {
 	r.mu.Lock()
 	ids := r.inOrder()
@@ -486,11 +486,8 @@ func (r *records) prune(before time.Time) error {
 		if err != nil {
 			return err
 		}
-		if rec == nil {
+		if rec == nil || !rec.At.Before(before) {
 			continue
-		}
-		if !rec.At.Before(before) {
-			break
 		}
 		if err := r.remove(id, func() error { return removeFiles(r.root, id, rec.Pipes) }); err != nil {
 			return err

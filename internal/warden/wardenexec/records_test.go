@@ -236,7 +236,7 @@ func TestPruneWhileUsed(t *testing.T) {
 	for _, p := range []struct {
 		id  string
 		age time.Duration
-	}{{"old", Retain + time.Hour}, {"young", Retain - time.Hour}} {
+	}{{"ahead", -1000 * time.Hour}, {"old", Retain + time.Hour}, {"young", Retain - time.Hour}} { // the clock was ahead once
 		b, err := json.Marshal(record{At: time.Now().Add(-p.age), Exit: corral.Exit{Code: 2}})
 		if err != nil {
 			t.Fatal(err)

@@ -162,9 +162,10 @@ func Unended(dir string) (int, error) {
 	return n, nil
 }
 
-// Unused reports whether no program has a directory of records open, and nothing is
+// Unused reports whether no program has a directory of records open, and no end is
 // recorded there. If so it calls move, which has the directory be elsewhere, before
-// anybody can open it.
+// anybody can open it. Its place has no warden any more: a start without an end is one
+// that was lost, and that no program asked about.
 func Unused(dir string, move func() error) (bool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return false, err
@@ -182,8 +183,13 @@ func Unused(dir string, move func() error) (bool, error) {
 	if err := r.update(); err != nil {
 		return false, err
 	}
-	if err := r.prune(time.Now().Add(-Retain)); err != nil || len(r.index) > 0 {
+	if err := r.prune(time.Now().Add(-Retain)); err != nil {
 		return false, err
+	}
+	for _, e := range r.index {
+		if e.kind == hasEnded {
+			return false, nil
+		}
 	}
 	err = move()
 	return err == nil, err

@@ -1,0 +1,101 @@
+package e2b
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral"
+	pb "github.com/corral-exec/corral/gateway/e2b/envdpb"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/sandbox/files"
+	"github.com/corral-exec/corral/session"
+)
+
+// Clients that opened watchers and went away keep no other from watching; one that asks keeps
+// its own.
+func TestWatchersThatWereLeft(t *testing.T) {
+	b, dir := boxFor(time.Hour), t.TempDir()
+	s, _ := lifeRig(t, session.Retention{}, b)
+	c := call{Context: t.Context(), box: b}
+	watch := func() string {
+		s.opened.put(b.ID, files.Directory{Root: Home, Path: dir})
+		made, err := s.createWatcher(c, &pb.CreateWatcherRequest{Path: Home})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.GetWatcherId()
+	}
+	events := func(id string) ([]*pb.FilesystemEvent, error) {
+		s.opened.put(b.ID, files.Directory{Root: Home, Path: dir})
+		got, err := s.watcherEvents(c, &pb.GetWatcherEventsRequest{WatcherId: id})
+		return got.GetEvents(), err
+	}
+	mine := watch()
+	left := watch()
+	for i := range 2 * maxWatchers {
+		id := watch()
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{id, mine} {
+			if got, err := events(id); err != nil || len(got) != 1 {
+				t.Fatalf("after %d watchers: %v, %v", i, got, err)
+			}
+		}
+	}
+	if _, err := events(left); !errors.Is(err, corral.ErrNotFound) {
+		t.Errorf("one that nobody asked: %v", err)
+	}
+	if n := len(s.watchers.of[b.ID]); n != maxWatchers {
+		t.Errorf("there are %d watchers", n)
+	}
+}
+
+// Whose sandbox does not say what its processes are like keeps no client of another waiting.
+func TestProcessesOfOthers(t *testing.T) {
+	silent, other := boxFor(time.Hour), boxFor(time.Hour)
+	other.Agent = "b"
+	s, f := lifeRig(t, session.Retention{}, silent, other)
+	var hold atomic.Bool
+	asked, answer := make(chan struct{}, 1), make(chan struct{})
+	f.exec.Fault = func(op fakeexec.Op, id string) error {
+		if op == fakeexec.OpRead && hold.Load() && strings.HasPrefix(id, silent.ID) {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+			<-answer
+		}
+		return nil
+	}
+	agent := func(b Box) session.Agent { return s.cfg.Sessions.Agent(b.Agent) }
+	slow, _ := s.beginFor(t, silent, "wait")
+	quick, p := s.beginFor(t, other, "wait")
+	s.procs.forget(silent.ID) // as in the next life of the gateway
+	hold.Store(true)
+	listed, own := make(chan int, 1), make(chan error, 1)
+	go func() { listed <- len(s.procs.running(slow, agent(silent))) }()
+	<-asked
+	go func() {
+		_, err := s.procs.find(quick, agent(other), &pb.ProcessSelector{Selector: &pb.ProcessSelector_Pid{Pid: p.pid}}, 0)
+		own <- err
+	}()
+	select {
+	case err := <-own:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("a client waits for the sandbox of another")
+	}
+	close(answer)
+	if n := <-listed; n != 1 {
+		t.Errorf("%d processes", n)
+	}
+}
