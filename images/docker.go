@@ -26,6 +26,7 @@ import (
 type DockerAPI interface {
 	ServerVersion(ctx context.Context) (types.Version, error)
 	ImageInspect(ctx context.Context, ref string, opts ...client.ImageInspectOption) (image.InspectResponse, error)
+	ImageHistory(ctx context.Context, ref string, opts ...client.ImageHistoryOption) ([]image.HistoryResponseItem, error)
 	ImageList(ctx context.Context, opts image.ListOptions) ([]image.Summary, error)
 	DistributionInspect(ctx context.Context, ref, auth string) (registry.DistributionInspect, error)
 	ImagePull(ctx context.Context, ref string, opts image.PullOptions) (io.ReadCloser, error)
@@ -77,6 +78,14 @@ func (d docker) Images(ctx context.Context, label string) ([]EngineImage, error)
 		list = append(list, EngineImage{ID: f.ID, Tags: tags(f.RepoTags), Labels: f.Labels, Size: f.Size, Created: time.Unix(f.Created, 0)})
 	}
 	return list, nil
+}
+
+func (d docker) LastStep(ctx context.Context, id string) (string, error) {
+	steps, err := d.api.ImageHistory(ctx, id) // the last first
+	if err != nil || len(steps) == 0 {
+		return "", err
+	}
+	return steps[0].Comment, nil
 }
 
 // Ask implements Asker. Podman has nothing of the kind, and says that it is not

@@ -273,6 +273,35 @@ func TestImportCancelled(t *testing.T) {
 	}
 }
 
+// An image that a person built on one of Corral's own has its labels, too.
+func TestDerivedImagesAreKept(t *testing.T) {
+	useRecipe(t)
+	s, f := fakeStore(t)
+	own, err := s.Ensure(t.Context(), Busybox, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	derived := f.add("mine:1", nil, f.find(own.ID).labels)
+	derived.comment = "buildkit.dockerfile.v0"
+	if list, err := s.List(t.Context()); err != nil || len(list) != 1 || list[0].ID != own.ID {
+		t.Errorf("Corral's own images are %+v, %v", list, err)
+	}
+	for _, ref := range []string{"mine:1", derived.id} {
+		if err := s.Remove(t.Context(), ref); !errors.Is(err, corral.ErrInvalid) || f.find(derived.id) == nil {
+			t.Errorf("%s is removed: %v", ref, err)
+		}
+	}
+	if img, err := s.Ensure(t.Context(), "mine:1", nil); err != nil || img.ID != derived.id {
+		t.Errorf("%+v, %v", img, err)
+	}
+	// Neither is it removed where it has taken the name.
+	other := f.add(Busybox, nil, map[string]string{LabelImage: Busybox, LabelRecipe: "older"})
+	other.comment = "buildkit.dockerfile.v0"
+	if img, err := s.Build(t.Context(), Busybox, nil); err != nil || img.ID == other.id || f.find(other.id) == nil {
+		t.Errorf("%+v, %v", img, err)
+	}
+}
+
 func TestRemove(t *testing.T) {
 	s, f := fakeStore(t)
 	f.add("alpine:3", nil, nil)
@@ -281,9 +310,14 @@ func TestRemove(t *testing.T) {
 		t.Errorf("somebody's image: %v", err)
 	}
 	f.remove = func(string) error { return cerrdefs.ErrConflict }
-	if err := s.Remove(t.Context(), ours.id); !errors.Is(err, corral.ErrInvalid) || corral.Hint(err) == "" {
+	if err := s.Remove(t.Context(), ours.id); !errors.Is(err, corral.ErrInvalid) || !strings.Contains(corral.Hint(err), "sandboxes") {
 		t.Errorf("in use: %v", err)
 	}
+	ours.tags = append(ours.tags, "mine:1") // of which the engine says the same
+	if err := s.Remove(t.Context(), ours.id); !errors.Is(err, corral.ErrInvalid) || !strings.Contains(corral.Hint(err), "names") {
+		t.Errorf("with two names: %v, %s", err, corral.Hint(err))
+	}
+	ours.tags = ours.tags[:1]
 	f.remove = nil
 	if err := s.Remove(t.Context(), Busybox); err != nil || f.find(ours.id) != nil {
 		t.Errorf("remove: %v", err)

@@ -54,6 +54,8 @@ type fakeImage struct {
 	labels map[string]string
 	layer  []byte // the lowest
 
+	comment string // of its last step
+
 	created int64
 }
 
@@ -74,7 +76,7 @@ func (f *fakeEngine) add(ref string, layer []byte, labels map[string]string) *fa
 	for _, img := range f.images {
 		img.tags = slices.DeleteFunc(img.tags, func(t string) bool { return t == ref })
 	}
-	img := &fakeImage{id: fmt.Sprintf("sha256:%064x", f.count), tags: []string{ref}, labels: labels, layer: layer, created: int64(f.count)}
+	img := &fakeImage{id: fmt.Sprintf("sha256:%064x", f.count), tags: []string{ref}, labels: labels, layer: layer, created: int64(f.count), comment: builtBy(labels[LabelRecipe])}
 	f.images[img.id] = img
 	return img
 }
@@ -125,6 +127,19 @@ func (f *fakeEngine) ImageInspect(_ context.Context, ref string, _ ...client.Ima
 	config := &dockerspec.DockerOCIImageConfig{}
 	config.Labels = img.labels
 	return image.InspectResponse{ID: img.id, RepoTags: img.tags, Config: config, Created: "2024-05-06T07:08:09.5Z", Architecture: runtime.GOARCH}, nil
+}
+
+func (f *fakeEngine) ImageHistory(_ context.Context, ref string, _ ...client.ImageHistoryOption) ([]image.HistoryResponseItem, error) {
+	if err := f.called("history %s", ref); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	img := f.find(ref)
+	if img == nil {
+		return nil, fmt.Errorf("no such image: %s: %w", ref, cerrdefs.ErrNotFound)
+	}
+	return []image.HistoryResponseItem{{Comment: img.comment}, {Comment: builtBy(img.labels[LabelRecipe])}}, nil
 }
 
 func (f *fakeEngine) ImageList(_ context.Context, opts image.ListOptions) ([]image.Summary, error) {

@@ -7,18 +7,24 @@
 package images
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
+
+	"github.com/corral-exec/corral"
 )
 
 func dockerStore(t *testing.T) (Store, *client.Client) {
@@ -260,5 +266,61 @@ func TestDockerDebianProfile(t *testing.T) {
 		if out, code := run(t, cli, img, "1000:1000", "sh", "-c", `sh -lc 'true & echo $(($! - $$))'; true`); code != 0 || out != "1\n" {
 			t.Errorf("in %s the process after the profile is %q after the shell, exit %d, want 1", img, out, code)
 		}
+	}
+}
+
+// What others built on an image of Corral's is not Corral's, whatever they built it with.
+func TestDockerDerivedImages(t *testing.T) {
+	store, cli := dockerStore(t)
+	own, err := store.Ensure(t.Context(), Busybox, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const committed, built = "images-test/committed:1", "images-test/built:1"
+	c, err := cli.ContainerCreate(t.Context(), &container.Config{Image: Busybox}, nil, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = cli.ContainerCommit(t.Context(), c.ID, container.CommitOptions{Reference: committed})
+	if err := errors.Join(err, cli.ContainerRemove(t.Context(), c.ID, container.RemoveOptions{})); err != nil {
+		t.Fatal(err)
+	}
+	var files bytes.Buffer
+	if err := writeTar(t.Context(), &files, []entry{fileEntry("Dockerfile", 0o644, []byte("FROM "+Busybox+"\nENV A=b\n"), testTime)}, testTime); err != nil {
+		t.Fatal(err)
+	}
+	r, err := cli.ImageBuild(t.Context(), &files, build.ImageBuildOptions{Tags: []string{built}, Remove: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(readStream(r.Body, func(message) {}), r.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{committed, built} {
+		defer func() {
+			if _, err := cli.ImageRemove(context.WithoutCancel(t.Context()), ref, image.RemoveOptions{}); err != nil {
+				t.Error(err)
+			}
+		}()
+		if img, ok, err := store.lookup(t.Context(), ref); err != nil || !ok || img.Recipe != own.Recipe {
+			t.Errorf("%s does not inherit labels: %+v, %v", ref, img, err)
+		}
+		if err := store.Remove(t.Context(), ref); !errors.Is(err, corral.ErrInvalid) || !strings.Contains(err.Error(), "did not build") {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+	list, err := store.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, i := range list {
+		found = found || i.ID == own.ID
+		if slices.Contains(i.Tags, committed) || slices.Contains(i.Tags, built) {
+			t.Errorf("Corral's own: %+v", i)
+		}
+	}
+	if !found {
+		t.Errorf("%s is not in %+v", own.ID, list)
 	}
 }
