@@ -8,8 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
 
 	"github.com/corral-exec/corral"
 )
@@ -299,6 +301,50 @@ func TestDerivedImagesAreKept(t *testing.T) {
 	other.comment = "buildkit.dockerfile.v0"
 	if img, err := s.Build(t.Context(), Busybox, nil); err != nil || img.ID == other.id || f.find(other.id) == nil {
 		t.Errorf("%+v, %v", img, err)
+	}
+}
+
+// A program that was killed while it read a file of an image leaves a container, by which
+// the image is in use.
+func TestContainersOfTheKilled(t *testing.T) {
+	for what, do := range map[string]func(Store) error{
+		"remove": func(s Store) error { return s.Remove(t.Context(), Busybox) },
+		"read": func(s Store) error {
+			_, err := s.Engine.ReadFile(t.Context(), Busybox, "/none", 1)
+			if cerrdefs.IsNotFound(err) {
+				err = nil
+			}
+			return err
+		},
+	} {
+		s, f := fakeStore(t)
+		f.add(Busybox, nil, map[string]string{LabelImage: Busybox, LabelRecipe: "any"})
+		of := func(id string, age time.Duration, labels map[string]string) container.Summary {
+			return container.Summary{ID: id, Created: time.Now().Add(-age).Unix(), Labels: labels}
+		}
+		f.listed = []container.Summary{
+			of("left", time.Hour, map[string]string{labelReader: ""}), of("reads", time.Second, map[string]string{labelReader: ""}), of("others", time.Hour, nil),
+		}
+		if err := do(s); err != nil || f.did("rm left") != 1 || f.did("rm reads")+f.did("rm others") != 0 {
+			t.Errorf("%s: %v, %q", what, err, f.calls)
+		}
+	}
+}
+
+// An engine that answers, and hangs when it is asked for more, does not hold up who asks.
+func TestQuestionsAreLimited(t *testing.T) {
+	s, f := fakeStore(t)
+	for what, ask := range map[string]func(context.Context) error{
+		"inspect": func(ctx context.Context) error { _, err := s.Engine.Image(ctx, "mine:1"); return err },
+		"list":    func(ctx context.Context) error { _, err := s.Engine.Images(ctx, LabelImage); return err },
+		"version": func(ctx context.Context) error { _, _, err := s.Engine.Platform(ctx); return err },
+		"remove":  func(ctx context.Context) error { return s.Engine.RemoveImage(ctx, "mine:1") },
+	} {
+		f.add("mine:1", nil, nil)
+		f.unlimited = nil
+		if err := ask(t.Context()); err != nil || len(f.unlimited) > 0 {
+			t.Errorf("%s: no limit of time for %q, %v", what, f.unlimited, err)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
@@ -322,5 +323,49 @@ func TestDockerDerivedImages(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("%s is not in %+v", own.ID, list)
+	}
+}
+
+// onlyOne is an engine that has no other container: on the test's engine others may read.
+type onlyOne struct {
+	*client.Client
+	id string
+}
+
+func (o onlyOne) ContainerList(ctx context.Context, opts container.ListOptions) ([]container.Summary, error) {
+	opts.Filters.Add("id", o.id)
+	return o.Client.ContainerList(ctx, opts)
+}
+
+// What ReadFile leaves when its program is killed is removed, with its volumes, when it is
+// old enough.
+func TestDockerReaderOfTheKilled(t *testing.T) {
+	store, cli := dockerStore(t)
+	if _, err := store.Ensure(t.Context(), Busybox, nil); err != nil {
+		t.Fatal(err)
+	}
+	c, err := cli.ContainerCreate(t.Context(), &container.Config{Image: Busybox, Labels: map[string]string{labelReader: ""}, Volumes: map[string]struct{}{"/v": {}}}, nil, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := cli.ContainerInspect(t.Context(), c.ID)
+	if err != nil || len(is.Mounts) != 1 {
+		t.Fatal(is.Mounts, err)
+	}
+	d := docker{onlyOne{cli, c.ID}}
+	if err := d.removeReaders(t.Context(), time.Hour); err != nil {
+		t.Error(err)
+	}
+	if _, err := cli.ContainerInspect(t.Context(), c.ID); err != nil {
+		t.Errorf("one that may still read is gone: %v", err)
+	}
+	if err := d.removeReaders(t.Context(), 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := cli.ContainerInspect(t.Context(), c.ID); !cerrdefs.IsNotFound(err) {
+		t.Errorf("it is left: %v", err)
+	}
+	if _, err := cli.VolumeInspect(t.Context(), is.Mounts[0].Name); !cerrdefs.IsNotFound(err) {
+		t.Errorf("its volume is left: %v", err)
 	}
 }
