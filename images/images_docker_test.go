@@ -165,7 +165,8 @@ func TestDockerMissingImage(t *testing.T) {
 	}
 }
 
-// Killing the build in the middle of it leaves no file, mount or process.
+// Killing the build in the middle of it leaves no file, mount or process. Until then the
+// users of the machine do not get at its files.
 func TestDockerDebianCancelled(t *testing.T) {
 	store, _ := dockerStore(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -174,6 +175,15 @@ func TestDockerDebianCancelled(t *testing.T) {
 	_, err := store.Build(ctx, Default, func(e Event) {
 		if e.Phase == PhaseInstall && strings.HasPrefix(e.Message, "extracting") && !saw {
 			saw = true
+			dirs, err := filepath.Glob(filepath.Join(store.Dir, tempPrefix+"*"))
+			if err != nil || len(dirs) != 1 {
+				t.Errorf("%v, %v", dirs, err)
+			}
+			for _, dir := range dirs {
+				if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o007 != 0 {
+					t.Errorf("%s: %v, %v", dir, info, err)
+				}
+			}
 			cancel()
 		}
 	})
