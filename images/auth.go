@@ -67,8 +67,11 @@ func DockerCredentials(dir string) Credentials {
 		if helper != "" {
 			return helperAuth(ctx, helper, key)
 		}
+		if auth, ok := config.Auths[key]; ok {
+			return auth.decode(key)
+		}
 		for stored, auth := range config.Auths {
-			if stored == key || hostOf(stored) == domain {
+			if hostOf(stored) == domain {
 				return auth.decode(key)
 			}
 		}

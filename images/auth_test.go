@@ -1,6 +1,7 @@
 package images
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,12 @@ func TestDockerCredentials(t *testing.T) {
 	helper("chatty", `echo hello`)
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 
+	// Podman keeps credentials for parts of a registry, too.
+	repositories := ""
+	for i := range 50 {
+		repositories += fmt.Sprintf(`"r.example/team%d":{"auth":"b3RoZXI6eA=="},`, i)
+	}
+
 	for _, tt := range []struct {
 		name, config, domain string
 		want                 registry.AuthConfig
@@ -36,6 +43,7 @@ func TestDockerCredentials(t *testing.T) {
 		{"stored as a URL", `{"auths":{"https://r.example/v1/":{"auth":"dTpw"}}}`, "r.example", registry.AuthConfig{ServerAddress: "r.example", Username: "u", Password: "p"}, ""},
 		{"stored as Podman does it", `{"auths":{"docker.io":{"auth":"dTpw"}}}`, "docker.io", registry.AuthConfig{ServerAddress: hub, Username: "u", Password: "p"}, ""},
 		{"tokens", `{"auths":{"r.example":{"auth":"dTo=","identitytoken":"i","registrytoken":"r"}}}`, "r.example", registry.AuthConfig{ServerAddress: "r.example", Username: "u", IdentityToken: "i", RegistryToken: "r"}, ""},
+		{"stored among repositories of the registry", `{"auths":{` + repositories + `"r.example":{"auth":"dTpw"}}}`, "r.example", registry.AuthConfig{ServerAddress: "r.example", Username: "u", Password: "p"}, ""},
 		{name: "stored for another", config: `{"auths":{"r.example":{"auth":"dTpw"}}}`, domain: "evil-r.example"},
 		{"stored badly", `{"auths":{"r.example":{"auth":"c2VjcmV0"}}}`, "r.example", registry.AuthConfig{}, "base64 of user:password"},
 		{"stored next to one that is stored badly", `{"auths":{"a.example":{"auth":"c2VjcmV0"},"r.example":{"auth":"dTpw"}}}`, "r.example", registry.AuthConfig{ServerAddress: "r.example", Username: "u", Password: "p"}, ""},

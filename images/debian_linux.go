@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -114,8 +116,7 @@ func sweep(dir string) error {
 func installDebian(ctx context.Context, temp string, b building, report Progress) error {
 	failed := func(err error) error { return fmt.Errorf("cannot build image %s: %w", b.recipe.name, err) }
 	root := filepath.Join(temp, "root")
-	// apt drops its privileges to fetch, and must still get there.
-	if err := os.Chmod(temp, 0o711); err != nil {
+	if err := admitApt(temp); err != nil {
 		return failed(err)
 	}
 	if err := os.Mkdir(root, 0o755); err != nil {
@@ -161,6 +162,20 @@ func installDebian(ctx context.Context, temp string, b building, report Progress
 	}
 	return corral.Errorf(corral.ErrUnavailable, "check that this machine can install packages: apt-get update; and that there is room in "+filepath.Dir(temp)+": 2 GB for "+Common+", 500 MB for the others",
 		"cannot build image %s: %s: %w", b.recipe.name, out.reason(), err)
+}
+
+// admitApt lets apt get into a directory of root's after it dropped its privileges to
+// fetch, but not all users: passwords of mirrors and proxies are in there.
+func admitApt(dir string) error {
+	apt, err := user.Lookup("_apt")
+	if err != nil {
+		return nil //nolint:nilerr // without such a user it fetches as root
+	}
+	gid, err := strconv.Atoi(apt.Gid)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Chown(dir, -1, gid), os.Chmod(dir, 0o710))
 }
 
 // proxyEnv is what of an environment says how to reach a mirror.

@@ -28,7 +28,10 @@ func (d *debianFS) open(b building, begun time.Time) (err error) {
 	if d.packages, err = installedPackages(d.root.FS()); err != nil {
 		return err
 	}
-	if d.files.entries, err = scanTree(d.root, b.recipe.content.(debianContent).Prune); err != nil {
+	prune := b.recipe.content.(debianContent).Prune
+	// All users may write there, also those of this machine while the image is made.
+	prune.Drop = append(slices.Clone(prune.Drop), "workspace/*")
+	if d.files.entries, err = scanTree(d.root, prune); err != nil {
 		return err
 	}
 	if d.files.epoch = b.epoch; b.epoch.IsZero() {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/distribution/reference"
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
@@ -26,6 +27,7 @@ import (
 type DockerAPI interface {
 	ServerVersion(ctx context.Context) (types.Version, error)
 	ImageInspect(ctx context.Context, ref string, opts ...client.ImageInspectOption) (image.InspectResponse, error)
+	ImageHistory(ctx context.Context, ref string, opts ...client.ImageHistoryOption) ([]image.HistoryResponseItem, error)
 	ImageList(ctx context.Context, opts image.ListOptions) ([]image.Summary, error)
 	DistributionInspect(ctx context.Context, ref, auth string) (registry.DistributionInspect, error)
 	ImagePull(ctx context.Context, ref string, opts image.PullOptions) (io.ReadCloser, error)
@@ -33,6 +35,7 @@ type DockerAPI interface {
 	ImageRemove(ctx context.Context, ref string, opts image.RemoveOptions) ([]image.DeleteResponse, error)
 
 	// For files of images.
+	ContainerList(ctx context.Context, opts container.ListOptions) ([]container.Summary, error)
 	ContainerCreate(ctx context.Context, config *container.Config, host *container.HostConfig, net *network.NetworkingConfig, platform *ocispec.Platform, name string) (container.CreateResponse, error)
 	CopyFromContainer(ctx context.Context, id, path string) (io.ReadCloser, container.PathStat, error)
 	ContainerRemove(ctx context.Context, id string, opts container.RemoveOptions) error
@@ -45,12 +48,23 @@ func Docker(api DockerAPI) Engine { return docker{api} }
 
 type docker struct{ api DockerAPI }
 
+// Deadlines of single calls. An engine may answer, and hang when it is asked for more.
+const (
+	askTime    = 15 * time.Second
+	readTime   = time.Minute // of a file
+	removeTime = 2 * time.Minute
+)
+
 func (d docker) Platform(ctx context.Context) (os, arch string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	v, err := d.api.ServerVersion(ctx)
 	return v.Os, v.Arch, err
 }
 
 func (d docker) Image(ctx context.Context, ref string) (EngineImage, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	r, err := d.api.ImageInspect(ctx, ref)
 	if err != nil {
 		return EngineImage{}, err
@@ -68,6 +82,8 @@ func (d docker) Image(ctx context.Context, ref string) (EngineImage, error) {
 }
 
 func (d docker) Images(ctx context.Context, label string) ([]EngineImage, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	found, err := d.api.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("label", label))})
 	if err != nil {
 		return nil, err
@@ -77,6 +93,16 @@ func (d docker) Images(ctx context.Context, label string) ([]EngineImage, error)
 		list = append(list, EngineImage{ID: f.ID, Tags: tags(f.RepoTags), Labels: f.Labels, Size: f.Size, Created: time.Unix(f.Created, 0)})
 	}
 	return list, nil
+}
+
+func (d docker) LastStep(ctx context.Context, id string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	steps, err := d.api.ImageHistory(ctx, id) // the last first
+	if err != nil || len(steps) == 0 {
+		return "", err
+	}
+	return steps[0].Comment, nil
 }
 
 // Ask implements Asker. Podman has nothing of the kind, and says that it is not
@@ -130,21 +156,23 @@ func (d docker) Load(ctx context.Context, archive io.Reader) error {
 	return readStream(r.Body, func(message) {})
 }
 
-// removeTime is how long the engine gets to remove a container that never ran.
-const removeTime = 30 * time.Second
+// labelReader marks the containers of ReadFile.
+const labelReader = "corral.reader"
 
 // ReadFile takes the file from a container that is never started: the API has
 // no other way to a file of an image than to copy all of it.
 func (d docker) ReadFile(ctx context.Context, ref, name string, limit int64) (_ []byte, err error) {
-	c, err := d.api.ContainerCreate(ctx, &container.Config{Image: ref, Cmd: []string{"-"}, NetworkDisabled: true}, &container.HostConfig{NetworkMode: "none"}, nil, nil, "")
+	if err := d.removeReaders(ctx, 2*readTime); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	c, err := d.api.ContainerCreate(ctx, &container.Config{Image: ref, Cmd: []string{"-"}, NetworkDisabled: true, Labels: map[string]string{labelReader: ""}},
+		&container.HostConfig{NetworkMode: "none"}, nil, nil, "")
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
-		defer cancel()
-		err = errors.Join(err, d.api.ContainerRemove(end, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})) // those that the image asks for
-	}()
+	defer func() { err = errors.Join(err, d.removeReader(context.WithoutCancel(ctx), c.ID)) }()
 	body, _, err := d.api.CopyFromContainer(ctx, c.ID, name)
 	if err != nil {
 		return nil, err
@@ -158,7 +186,36 @@ func (d docker) ReadFile(ctx context.Context, ref, name string, limit int64) (_ 
 	return ReadEntry(tr, h, limit)
 }
 
+func (d docker) removeReader(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTime)
+	defer cancel()
+	return d.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true}) // those that the image asks for
+}
+
+// removeReaders removes containers of ReadFile that are of an age: their program was
+// killed. While they are there, their image is in use.
+func (d docker) removeReaders(ctx context.Context, age time.Duration) error {
+	ask, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	list, err := d.api.ContainerList(ask, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelReader))})
+	errs := []error{err}
+	for _, c := range list {
+		if time.Since(time.Unix(c.Created, 0)) < age {
+			continue
+		}
+		if err := d.removeReader(ctx, c.ID); !cerrdefs.IsNotFound(err) && !cerrdefs.IsConflict(err) { // another removes it
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func (d docker) RemoveImage(ctx context.Context, ref string) error {
+	if err := d.removeReaders(ctx, 2*readTime); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, removeTime)
+	defer cancel()
 	_, err := d.api.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})
 	return err
 }

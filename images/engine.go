@@ -25,6 +25,9 @@ type Engine interface {
 	Image(ctx context.Context, ref string) (EngineImage, error)
 	// Images are those that have a label of that name.
 	Images(ctx context.Context, label string) ([]EngineImage, error)
+	// LastStep is the comment of the last step in the history of an image, which
+	// those that are built on it have more of.
+	LastStep(ctx context.Context, id string) (string, error)
 	// Pull gets an image from its registry. The zero AuthConfig is none.
 	// report may be called until Pull returns, from one goroutine at a time.
 	Pull(ctx context.Context, ref reference.Named, auth registry.AuthConfig, report func(Transfer)) error

@@ -148,7 +148,10 @@ func (s Store) drop(ctx context.Context, old Image, report Progress) {
 	if len(old.Tags) > 1 { // it had another name, given by a person
 		return
 	}
-	err := s.Engine.RemoveImage(ctx, old.ID)
+	ours, err := s.built(ctx, old)
+	if ours {
+		err = s.Engine.RemoveImage(ctx, old.ID)
+	}
 	if err != nil && !cerrdefs.IsNotFound(err) {
 		report(Event{Phase: PhaseImport, Warning: true, Message: clean(fmt.Sprintf("the previous image %s is kept: %v", old.ID, err), maxText)})
 	}

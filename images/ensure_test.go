@@ -8,8 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
 
 	"github.com/corral-exec/corral"
 )
@@ -273,6 +275,79 @@ func TestImportCancelled(t *testing.T) {
 	}
 }
 
+// An image that a person built on one of Corral's own has its labels, too.
+func TestDerivedImagesAreKept(t *testing.T) {
+	useRecipe(t)
+	s, f := fakeStore(t)
+	own, err := s.Ensure(t.Context(), Busybox, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	derived := f.add("mine:1", nil, f.find(own.ID).labels)
+	derived.comment = "buildkit.dockerfile.v0"
+	if list, err := s.List(t.Context()); err != nil || len(list) != 1 || list[0].ID != own.ID {
+		t.Errorf("Corral's own images are %+v, %v", list, err)
+	}
+	for _, ref := range []string{"mine:1", derived.id} {
+		if err := s.Remove(t.Context(), ref); !errors.Is(err, corral.ErrInvalid) || f.find(derived.id) == nil {
+			t.Errorf("%s is removed: %v", ref, err)
+		}
+	}
+	if img, err := s.Ensure(t.Context(), "mine:1", nil); err != nil || img.ID != derived.id {
+		t.Errorf("%+v, %v", img, err)
+	}
+	// Neither is it removed where it has taken the name.
+	other := f.add(Busybox, nil, map[string]string{LabelImage: Busybox, LabelRecipe: "older"})
+	other.comment = "buildkit.dockerfile.v0"
+	if img, err := s.Build(t.Context(), Busybox, nil); err != nil || img.ID == other.id || f.find(other.id) == nil {
+		t.Errorf("%+v, %v", img, err)
+	}
+}
+
+// A program that was killed while it read a file of an image leaves a container, by which
+// the image is in use.
+func TestContainersOfTheKilled(t *testing.T) {
+	for what, do := range map[string]func(Store) error{
+		"remove": func(s Store) error { return s.Remove(t.Context(), Busybox) },
+		"read": func(s Store) error {
+			_, err := s.Engine.ReadFile(t.Context(), Busybox, "/none", 1)
+			if cerrdefs.IsNotFound(err) {
+				err = nil
+			}
+			return err
+		},
+	} {
+		s, f := fakeStore(t)
+		f.add(Busybox, nil, map[string]string{LabelImage: Busybox, LabelRecipe: "any"})
+		of := func(id string, age time.Duration, labels map[string]string) container.Summary {
+			return container.Summary{ID: id, Created: time.Now().Add(-age).Unix(), Labels: labels}
+		}
+		f.listed = []container.Summary{
+			of("left", time.Hour, map[string]string{labelReader: ""}), of("reads", time.Second, map[string]string{labelReader: ""}), of("others", time.Hour, nil),
+		}
+		if err := do(s); err != nil || f.did("rm left") != 1 || f.did("rm reads")+f.did("rm others") != 0 {
+			t.Errorf("%s: %v, %q", what, err, f.calls)
+		}
+	}
+}
+
+// An engine that answers, and hangs when it is asked for more, does not hold up who asks.
+func TestQuestionsAreLimited(t *testing.T) {
+	s, f := fakeStore(t)
+	for what, ask := range map[string]func(context.Context) error{
+		"inspect": func(ctx context.Context) error { _, err := s.Engine.Image(ctx, "mine:1"); return err },
+		"list":    func(ctx context.Context) error { _, err := s.Engine.Images(ctx, LabelImage); return err },
+		"version": func(ctx context.Context) error { _, _, err := s.Engine.Platform(ctx); return err },
+		"remove":  func(ctx context.Context) error { return s.Engine.RemoveImage(ctx, "mine:1") },
+	} {
+		f.add("mine:1", nil, nil)
+		f.unlimited = nil
+		if err := ask(t.Context()); err != nil || len(f.unlimited) > 0 {
+			t.Errorf("%s: no limit of time for %q, %v", what, f.unlimited, err)
+		}
+	}
+}
+
 func TestRemove(t *testing.T) {
 	s, f := fakeStore(t)
 	f.add("alpine:3", nil, nil)
@@ -281,9 +356,14 @@ func TestRemove(t *testing.T) {
 		t.Errorf("somebody's image: %v", err)
 	}
 	f.remove = func(string) error { return cerrdefs.ErrConflict }
-	if err := s.Remove(t.Context(), ours.id); !errors.Is(err, corral.ErrInvalid) || corral.Hint(err) == "" {
+	if err := s.Remove(t.Context(), ours.id); !errors.Is(err, corral.ErrInvalid) || !strings.Contains(corral.Hint(err), "sandboxes") {
 		t.Errorf("in use: %v", err)
 	}
+	ours.tags = append(ours.tags, "mine:1") // of which the engine says the same
+	if err := s.Remove(t.Context(), ours.id); !errors.Is(err, corral.ErrInvalid) || !strings.Contains(corral.Hint(err), "names") {
+		t.Errorf("with two names: %v, %s", err, corral.Hint(err))
+	}
+	ours.tags = ours.tags[:1]
 	f.remove = nil
 	if err := s.Remove(t.Context(), Busybox); err != nil || f.find(ours.id) != nil {
 		t.Errorf("remove: %v", err)

@@ -35,6 +35,8 @@ type fakeEngine struct {
 	calls  []string
 	pulls  []image.PullOptions
 
+	listed     []container.Summary // containers that are there
+	unlimited  []string            // questions that may take any time
 	containers int
 	volumes    int // of containers of images that ask for one
 
@@ -53,6 +55,8 @@ type fakeImage struct {
 	tags   []string
 	labels map[string]string
 	layer  []byte // the lowest
+
+	comment string // of its last step
 
 	created int64
 }
@@ -74,7 +78,7 @@ func (f *fakeEngine) add(ref string, layer []byte, labels map[string]string) *fa
 	for _, img := range f.images {
 		img.tags = slices.DeleteFunc(img.tags, func(t string) bool { return t == ref })
 	}
-	img := &fakeImage{id: fmt.Sprintf("sha256:%064x", f.count), tags: []string{ref}, labels: labels, layer: layer, created: int64(f.count)}
+	img := &fakeImage{id: fmt.Sprintf("sha256:%064x", f.count), tags: []string{ref}, labels: labels, layer: layer, created: int64(f.count), comment: builtBy(labels[LabelRecipe])}
 	f.images[img.id] = img
 	return img
 }
@@ -97,7 +101,17 @@ func (f *fakeEngine) find(ref string) *fakeImage {
 	return nil
 }
 
-func (f *fakeEngine) ServerVersion(context.Context) (types.Version, error) {
+// timed notes a question without a limit of time.
+func (f *fakeEngine) timed(ctx context.Context, what string) {
+	if _, ok := ctx.Deadline(); !ok {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.unlimited = append(f.unlimited, what)
+	}
+}
+
+func (f *fakeEngine) ServerVersion(ctx context.Context) (types.Version, error) {
+	f.timed(ctx, "version")
 	arch := f.arch
 	if arch == "" {
 		arch = runtime.GOARCH
@@ -112,7 +126,8 @@ func (f *fakeEngine) DistributionInspect(_ context.Context, ref, _ string) (regi
 	return registry.DistributionInspect{}, f.asked
 }
 
-func (f *fakeEngine) ImageInspect(_ context.Context, ref string, _ ...client.ImageInspectOption) (image.InspectResponse, error) {
+func (f *fakeEngine) ImageInspect(ctx context.Context, ref string, _ ...client.ImageInspectOption) (image.InspectResponse, error) {
+	f.timed(ctx, "inspect")
 	if err := f.called("inspect %s", ref); err != nil {
 		return image.InspectResponse{}, err
 	}
@@ -127,7 +142,22 @@ func (f *fakeEngine) ImageInspect(_ context.Context, ref string, _ ...client.Ima
 	return image.InspectResponse{ID: img.id, RepoTags: img.tags, Config: config, Created: "2024-05-06T07:08:09.5Z", Architecture: runtime.GOARCH}, nil
 }
 
-func (f *fakeEngine) ImageList(_ context.Context, opts image.ListOptions) ([]image.Summary, error) {
+func (f *fakeEngine) ImageHistory(ctx context.Context, ref string, _ ...client.ImageHistoryOption) ([]image.HistoryResponseItem, error) {
+	f.timed(ctx, "history")
+	if err := f.called("history %s", ref); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	img := f.find(ref)
+	if img == nil {
+		return nil, fmt.Errorf("no such image: %s: %w", ref, cerrdefs.ErrNotFound)
+	}
+	return []image.HistoryResponseItem{{Comment: img.comment}, {Comment: builtBy(img.labels[LabelRecipe])}}, nil
+}
+
+func (f *fakeEngine) ImageList(ctx context.Context, opts image.ListOptions) ([]image.Summary, error) {
+	f.timed(ctx, "list")
 	if err := f.called("list"); err != nil {
 		return nil, err
 	}
@@ -205,6 +235,17 @@ func (f *fakeEngine) ImageLoad(_ context.Context, archive io.Reader, _ ...client
 	return answer(`{"stream":"Loaded image: ` + manifest[0].RepoTags[0] + `\n"}` + "\n")
 }
 
+func (f *fakeEngine) ContainerList(ctx context.Context, opts container.ListOptions) ([]container.Summary, error) {
+	f.timed(ctx, "containers")
+	var found []container.Summary
+	for _, c := range f.listed {
+		if opts.All && len(c.Labels) > 0 && opts.Filters.MatchKVList("label", c.Labels) {
+			found = append(found, c)
+		}
+	}
+	return found, f.called("containers")
+}
+
 func (f *fakeEngine) ContainerCreate(_ context.Context, config *container.Config, _ *container.HostConfig, _ *network.NetworkingConfig, _ *ocispec.Platform, _ string) (container.CreateResponse, error) {
 	err := f.called("create %s", config.Image)
 	f.mu.Lock()
@@ -249,7 +290,8 @@ func (f *fakeEngine) ContainerRemove(_ context.Context, id string, o container.R
 	return f.called("rm %s", id)
 }
 
-func (f *fakeEngine) ImageRemove(_ context.Context, ref string, _ image.RemoveOptions) ([]image.DeleteResponse, error) {
+func (f *fakeEngine) ImageRemove(ctx context.Context, ref string, _ image.RemoveOptions) ([]image.DeleteResponse, error) {
+	f.timed(ctx, "remove")
 	if err := f.called("remove %s", ref); err != nil {
 		return nil, err
 	}

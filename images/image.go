@@ -87,7 +87,14 @@ func (s Store) List(ctx context.Context) ([]Image, error) {
 	}
 	list := make([]Image, 0, len(found))
 	for _, f := range found {
-		list = append(list, newImage(f))
+		img := newImage(f)
+		ours, err := s.built(ctx, img)
+		if err != nil {
+			return nil, err
+		}
+		if ours {
+			list = append(list, img)
+		}
 	}
 	slices.SortFunc(list, func(a, b Image) int {
 		if c := strings.Compare(a.Ref, b.Ref); c != 0 {
@@ -107,17 +114,35 @@ func (s Store) Remove(ctx context.Context, ref string) error {
 		return err
 	case !ok:
 		return corral.Errorf(corral.ErrInvalid, "list the images that there are", "cannot remove image %s: %w", ref, ErrNoImage)
-	case img.Recipe == "":
+	}
+	ours, err := s.built(ctx, img)
+	switch {
+	case err != nil:
+		return err
+	case !ours:
 		return corral.Errorf(corral.ErrInvalid, "remove it with the engine's own tools, such as docker image rm", "cannot remove image %s: Corral did not build it", ref)
 	}
 	err = s.Engine.RemoveImage(ctx, ref)
 	if cerrdefs.IsConflict(err) {
-		return corral.Errorf(corral.ErrInvalid, "remove the sandboxes that run on it first", "cannot remove image %s: %w", ref, err)
+		return corral.Errorf(corral.ErrInvalid, "remove the sandboxes that run on it first, and its other names", "cannot remove image %s: %w", ref, err)
 	}
 	if cerrdefs.IsNotFound(err) { // another was faster
 		return nil
 	}
 	return engineError(ctx, "remove image "+ref, err)
+}
+
+// built reports whether Corral built an image itself. One that is built on an image of
+// Corral's has the labels of that, and later steps.
+func (s Store) built(ctx context.Context, img Image) (bool, error) {
+	if img.Recipe == "" {
+		return false, nil
+	}
+	step, err := s.Engine.LastStep(ctx, img.ID)
+	if cerrdefs.IsNotFound(err) { // removed just now
+		return false, nil
+	}
+	return step == builtBy(img.Recipe), engineError(ctx, "look at the history of image "+img.ID, err)
 }
 
 // lookup asks the engine for an image, which it may not have.

@@ -7,18 +7,25 @@
 package images
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
+
+	"github.com/corral-exec/corral"
 )
 
 func dockerStore(t *testing.T) (Store, *client.Client) {
@@ -158,7 +165,8 @@ func TestDockerMissingImage(t *testing.T) {
 	}
 }
 
-// Killing the build in the middle of it leaves no file, mount or process.
+// Killing the build in the middle of it leaves no file, mount or process. Until then the
+// users of the machine do not get at its files.
 func TestDockerDebianCancelled(t *testing.T) {
 	store, _ := dockerStore(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -167,6 +175,15 @@ func TestDockerDebianCancelled(t *testing.T) {
 	_, err := store.Build(ctx, Default, func(e Event) {
 		if e.Phase == PhaseInstall && strings.HasPrefix(e.Message, "extracting") && !saw {
 			saw = true
+			dirs, err := filepath.Glob(filepath.Join(store.Dir, tempPrefix+"*"))
+			if err != nil || len(dirs) != 1 {
+				t.Errorf("%v, %v", dirs, err)
+			}
+			for _, dir := range dirs {
+				if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o007 != 0 {
+					t.Errorf("%s: %v, %v", dir, info, err)
+				}
+			}
 			cancel()
 		}
 	})
@@ -260,5 +277,105 @@ func TestDockerDebianProfile(t *testing.T) {
 		if out, code := run(t, cli, img, "1000:1000", "sh", "-c", `sh -lc 'true & echo $(($! - $$))'; true`); code != 0 || out != "1\n" {
 			t.Errorf("in %s the process after the profile is %q after the shell, exit %d, want 1", img, out, code)
 		}
+	}
+}
+
+// What others built on an image of Corral's is not Corral's, whatever they built it with.
+func TestDockerDerivedImages(t *testing.T) {
+	store, cli := dockerStore(t)
+	own, err := store.Ensure(t.Context(), Busybox, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const committed, built = "images-test/committed:1", "images-test/built:1"
+	c, err := cli.ContainerCreate(t.Context(), &container.Config{Image: Busybox}, nil, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = cli.ContainerCommit(t.Context(), c.ID, container.CommitOptions{Reference: committed})
+	if err := errors.Join(err, cli.ContainerRemove(t.Context(), c.ID, container.RemoveOptions{})); err != nil {
+		t.Fatal(err)
+	}
+	var files bytes.Buffer
+	if err := writeTar(t.Context(), &files, []entry{fileEntry("Dockerfile", 0o644, []byte("FROM "+Busybox+"\nENV A=b\n"), testTime)}, testTime); err != nil {
+		t.Fatal(err)
+	}
+	r, err := cli.ImageBuild(t.Context(), &files, build.ImageBuildOptions{Tags: []string{built}, Remove: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(readStream(r.Body, func(message) {}), r.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{committed, built} {
+		defer func() {
+			if _, err := cli.ImageRemove(context.WithoutCancel(t.Context()), ref, image.RemoveOptions{}); err != nil {
+				t.Error(err)
+			}
+		}()
+		if img, ok, err := store.lookup(t.Context(), ref); err != nil || !ok || img.Recipe != own.Recipe {
+			t.Errorf("%s does not inherit labels: %+v, %v", ref, img, err)
+		}
+		if err := store.Remove(t.Context(), ref); !errors.Is(err, corral.ErrInvalid) || !strings.Contains(err.Error(), "did not build") {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+	list, err := store.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, i := range list {
+		found = found || i.ID == own.ID
+		if slices.Contains(i.Tags, committed) || slices.Contains(i.Tags, built) {
+			t.Errorf("Corral's own: %+v", i)
+		}
+	}
+	if !found {
+		t.Errorf("%s is not in %+v", own.ID, list)
+	}
+}
+
+// onlyOne is an engine that has no other container: on the test's engine others may read.
+type onlyOne struct {
+	*client.Client
+	id string
+}
+
+func (o onlyOne) ContainerList(ctx context.Context, opts container.ListOptions) ([]container.Summary, error) {
+	opts.Filters.Add("id", o.id)
+	return o.Client.ContainerList(ctx, opts)
+}
+
+// What ReadFile leaves when its program is killed is removed, with its volumes, when it is
+// old enough.
+func TestDockerReaderOfTheKilled(t *testing.T) {
+	store, cli := dockerStore(t)
+	if _, err := store.Ensure(t.Context(), Busybox, nil); err != nil {
+		t.Fatal(err)
+	}
+	c, err := cli.ContainerCreate(t.Context(), &container.Config{Image: Busybox, Labels: map[string]string{labelReader: ""}, Volumes: map[string]struct{}{"/v": {}}}, nil, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := cli.ContainerInspect(t.Context(), c.ID)
+	if err != nil || len(is.Mounts) != 1 {
+		t.Fatal(is.Mounts, err)
+	}
+	d := docker{onlyOne{cli, c.ID}}
+	if err := d.removeReaders(t.Context(), time.Hour); err != nil {
+		t.Error(err)
+	}
+	if _, err := cli.ContainerInspect(t.Context(), c.ID); err != nil {
+		t.Errorf("one that may still read is gone: %v", err)
+	}
+	if err := d.removeReaders(t.Context(), 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := cli.ContainerInspect(t.Context(), c.ID); !cerrdefs.IsNotFound(err) {
+		t.Errorf("it is left: %v", err)
+	}
+	if _, err := cli.VolumeInspect(t.Context(), is.Mounts[0].Name); !cerrdefs.IsNotFound(err) {
+		t.Errorf("its volume is left: %v", err)
 	}
 }

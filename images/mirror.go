@@ -14,6 +14,13 @@ import (
 type source struct {
 	uri, suite string
 	components []string
+	signedBy   []string // files of keys, or the keys; empty: those that apt trusts for all
+}
+
+// others reports whether the archive is signed with other keys than Debian's: that of a
+// vendor, who has packages for the same suite.
+func (s source) others() bool {
+	return len(s.signedBy) > 0 && !slices.ContainsFunc(s.signedBy, func(key string) bool { return strings.HasPrefix(path.Base(key), "debian") })
 }
 
 // aptSources reads apt's configuration, both formats of sources.list(5). It
@@ -51,13 +58,19 @@ func oneLineSources(text string) []source {
 			continue
 		}
 		rest = strings.TrimSpace(rest)
-		if strings.HasPrefix(rest, "[") {
-			if _, rest, ok = strings.Cut(rest, "]"); !ok {
+		var signedBy []string
+		if options, found := strings.CutPrefix(rest, "["); found {
+			if options, rest, ok = strings.Cut(options, "]"); !ok {
 				continue
+			}
+			for _, o := range strings.Fields(options) {
+				if keys, found := strings.CutPrefix(o, "signed-by="); found {
+					signedBy = strings.Split(keys, ",")
+				}
 			}
 		}
 		if f := strings.Fields(rest); len(f) >= 3 {
-			all = append(all, source{f[0], f[1], f[2:]})
+			all = append(all, source{f[0], f[1], f[2:], signedBy})
 		}
 	}
 	return all
@@ -71,7 +84,7 @@ func deb822Sources(text string) []source {
 		if slices.Contains(stanza["types"], "deb") && !slices.Equal(stanza["enabled"], []string{"no"}) {
 			for _, uri := range stanza["uris"] {
 				for _, suite := range stanza["suites"] {
-					all = append(all, source{uri, suite, stanza["components"]})
+					all = append(all, source{uri, suite, stanza["components"], stanza["signed-by"]})
 				}
 			}
 		}
@@ -102,7 +115,7 @@ func deb822Sources(text string) []source {
 func debianSources(all []source, suite string) string {
 	usable := slices.DeleteFunc(slices.Clone(all), func(s source) bool {
 		u, err := url.Parse(s.uri)
-		return err != nil || !slices.Contains([]string{"http", "https", "file"}, u.Scheme) || !slices.Contains(s.components, "main")
+		return err != nil || !slices.Contains([]string{"http", "https", "file"}, u.Scheme) || !slices.Contains(s.components, "main") || s.others()
 	})
 	var lines []string
 	own := false

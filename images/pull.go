@@ -60,7 +60,7 @@ var pullCauses = []struct {
 	what string
 	hint string // with {registry} for its domain
 }{
-	{[]string{"x509:", "certificate"}, corral.ErrUnavailable, "the certificate of the registry is not trusted",
+	{[]string{"x509:"}, corral.ErrUnavailable, "the certificate of the registry is not trusted",
 		"add the authority of {registry} to those the engine trusts"},
 	{[]string{"server gave http response to https client"}, corral.ErrUnavailable, "the registry does not speak TLS",
 		"list {registry} under insecure-registries of the engine if that is intended"},

@@ -32,6 +32,7 @@ func TestPullErrors(t *testing.T) {
 		{`Head "https://registry.example.com/v2/x/manifests/1": unauthorized: authentication required`, cerrdefs.ErrInternal, corral.ErrDenied, "refuses access", "docker login"},
 		{`nothing known`, cerrdefs.ErrUnauthenticated, corral.ErrDenied, "refuses access", "docker login"},
 		{`manifest for registry.example.com/x:1 not found: manifest unknown: manifest unknown`, cerrdefs.ErrNotFound, corral.ErrInvalid, "no such image", "name and tag"},
+		{`manifest for registry.example.com/certificates:1 not found: manifest unknown: manifest unknown`, cerrdefs.ErrNotFound, corral.ErrInvalid, "no such image", "name and tag"},
 		{`nothing known`, cerrdefs.ErrNotFound, corral.ErrInvalid, "no such image", "name and tag"},
 		{`no matching manifest for linux/amd64 in the manifest list entries`, nil, corral.ErrInvalid, "platform", "architecture"},
 		{`toomanyrequests: You have reached your pull rate limit.`, nil, corral.ErrUnavailable, "for now", "later"},

@@ -76,9 +76,12 @@ func (r recipe) current(img Image) bool { return img.Recipe == r.digest() }
 func (r recipe) image() ImageConfig {
 	c := r.config()
 	c.Labels[LabelRecipe] = r.digest()
-	c.Comment = "built by Corral from recipe " + c.Labels[LabelRecipe]
+	c.Comment = builtBy(c.Labels[LabelRecipe])
 	return c
 }
+
+// builtBy is the comment of the last step of an image of Corral's own.
+func builtBy(digest string) string { return "built by Corral from recipe " + digest }
 
 func (r recipe) config() ImageConfig {
 	return ImageConfig{

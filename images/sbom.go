@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -48,6 +49,9 @@ func (s Store) SBOM(ctx context.Context, ref string) ([]byte, error) {
 			hint = "it is of an older recipe: build it anew"
 		}
 		return nil, corral.Errorf(corral.ErrInvalid, hint, "image %s has no SBOM", ref)
+	}
+	if err == nil && !json.Valid(text) { // it is another's image, and what it has there may be meant for a terminal
+		return nil, corral.Errorf(corral.ErrInvalid, "Corral did not write it: look at it in the image", "the SBOM of image %s (%s) is no JSON", ref, sbomPath)
 	}
 	return text, engineError(ctx, "read the SBOM of image "+ref, err)
 }

@@ -191,6 +191,14 @@ func TestStoreSBOM(t *testing.T) {
 	if text, err := s.SBOM(t.Context(), "alpine:3"); !errors.Is(err, corral.ErrInvalid) || !strings.Contains(err.Error(), "has no SBOM") {
 		t.Errorf("of an image without: %q, %v", text, err)
 	}
+	layer.Reset()
+	if err := writeTar(t.Context(), &layer, []entry{fileEntry(sbomPath[1:], 0o644, []byte("{}\x1b[2J"), testTime)}, testTime); err != nil {
+		t.Fatal(err)
+	}
+	f.add("hostile:1", layer.Bytes(), nil)
+	if text, err := s.SBOM(t.Context(), "hostile:1"); !errors.Is(err, corral.ErrInvalid) || corral.Hint(err) == "" {
+		t.Errorf("of an image in which it is something else: %q, %v", text, err)
+	}
 	if text, err := s.SBOM(t.Context(), "none:1"); !errors.Is(err, ErrNoImage) {
 		t.Errorf("of no image: %q, %v", text, err)
 	}

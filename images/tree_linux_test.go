@@ -3,6 +3,7 @@ package images
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,6 +91,32 @@ func TestNewestBefore(t *testing.T) {
 	}
 	if got, err := newestBefore(entries[2:], begun); err == nil {
 		t.Errorf("of no package: %v", got)
+	}
+}
+
+// Other users of the machine can write to /workspace of a file system that is assembled in
+// a directory for all users.
+func TestNothingIsPlanted(t *testing.T) {
+	fs := &debianFS{temp: t.TempDir()}
+	for name, text := range map[string]string{
+		"var/lib/dpkg/status": "Package: base\nStatus: install ok installed\nArchitecture: all\nVersion: 1\n",
+		"workspace/.profile":  "planted", "workspace/.config/x": "planted",
+	} {
+		path := filepath.Join(fs.temp, "root", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := fs.open(building{recipe: recipes[Base]}, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	defer fs.Close()
+	var names []string
+	for _, e := range fs.files.entries {
+		names = append(names, e.Name)
+	}
+	if want := []string{"var", "var/lib", "var/lib/dpkg", "var/lib/dpkg/status", "workspace"}; !slices.Equal(names, want) {
+		t.Errorf("the image has %v, want %v", names, want)
 	}
 }
 

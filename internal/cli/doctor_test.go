@@ -20,6 +20,10 @@ func (f fakeImages) Images(context.Context, string) ([]images.EngineImage, error
 	return f.list, nil
 }
 
+func (f fakeImages) LastStep(context.Context, string) (string, error) {
+	return "built by Corral from recipe " + f.list[0].Labels[images.LabelRecipe], nil
+}
+
 func (f fakeImages) Image(context.Context, string) (images.EngineImage, error) {
 	return f.image, f.err
 }

@@ -51,10 +51,10 @@ there stays as it is.`,
 
 // initial decides on a first configuration.
 func (a *app) initial(ctx context.Context, file string) initResult {
-	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
-	defer cancel()
 	var facts doctor.EngineFacts
 	err := a.withEngine(ctx, func(ctx context.Context, eng daemon.Engine) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
+		defer cancel()
 		facts, err = eng.Facts(ctx)
 		return err
 	})

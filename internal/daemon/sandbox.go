@@ -57,9 +57,7 @@ func configOf(eng engines.Engine, o SandboxOptions) sandbox.Config {
 // openSandbox makes no container yet. One that is ephemeral has a state
 // directory of its own: it goes with it.
 func openSandbox(o SandboxOptions) (_ Executor, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), doctor.AskLimit)
-	defer cancel()
-	eng, err := engines.Open(ctx, o.Engine)
+	eng, err := engines.Open(context.Background(), o.Engine)
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +112,7 @@ type enginePool struct {
 }
 
 func openPool(o SandboxOptions, size int) (WarmPool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), doctor.AskLimit)
-	defer cancel()
-	eng, err := engines.Open(ctx, o.Engine)
+	eng, err := engines.Open(context.Background(), o.Engine)
 	if err != nil {
 		return nil, err
 	}

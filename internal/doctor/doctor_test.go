@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -226,6 +228,10 @@ func (f fakeImages) Images(context.Context, string) ([]images.EngineImage, error
 	return f.list, nil
 }
 
+func (f fakeImages) LastStep(context.Context, string) (string, error) {
+	return "built by Corral from recipe " + f.list[0].Labels[images.LabelRecipe], nil
+}
+
 func (f fakeImages) Image(context.Context, string) (images.EngineImage, error) {
 	return f.image, f.err
 }
@@ -238,4 +244,29 @@ func TestCheckImage(t *testing.T) {
 	check(t, "stale", Image(ctx, images.Busybox, old), Warn, "older recipe")
 	check(t, "built on it", Image(ctx, "mine:1", old), OK, "mine:1")
 	check(t, "broken", Image(ctx, "debian:12", fakeImages{err: errors.New("boom")}), Fail, "boom")
+}
+
+// An engine that hangs does not take the others' time.
+func TestHungEngine(t *testing.T) {
+	dir := t.TempDir()
+	hung, err := net.Listen("unix", filepath.Join(dir, "docker.sock")) // accepts, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hung.Close()
+	well, err := net.Listen("unix", filepath.Join(dir, "podman.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("API-Version", "1.41") })}
+	go func() { _ = answers.Serve(well) }() // until it is closed
+	defer answers.Close()
+	t.Setenv("DOCKER_HOST", "unix://"+hung.Addr().String())
+	t.Setenv("CONTAINERD_ADDRESS", filepath.Join(dir, "none.sock"))
+	t.Setenv("CONTAINER_HOST", "unix://"+well.Addr().String())
+	for _, e := range tryEngines(t.Context(), 200*time.Millisecond) {
+		if (e.Err == nil) != (e.Name == engines.Podman) {
+			t.Errorf("%s: %v", e.Name, e.Err)
+		}
+	}
 }

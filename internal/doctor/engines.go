@@ -21,18 +21,25 @@ type EngineTried struct {
 const AskLimit = 5 * time.Second
 
 // TryEngines asks each kind of engine whether it runs.
-func TryEngines(ctx context.Context) []EngineTried {
-	ctx, cancel := context.WithTimeout(ctx, AskLimit)
-	defer cancel()
+func TryEngines(ctx context.Context) []EngineTried { return tryEngines(ctx, AskLimit) }
+
+// tryEngines gives each of them so much time: one may hang, and the next one answer.
+func tryEngines(ctx context.Context, limit time.Duration) []EngineTried {
 	var tried []EngineTried
 	for _, k := range engines.Kinds() {
-		eng, err := k.Open()
-		if err == nil {
-			err = errors.Join(eng.Ping(ctx), eng.Close())
-		}
-		tried = append(tried, EngineTried{k.Name, err})
+		tried = append(tried, EngineTried{k.Name, tryEngine(ctx, k, limit)})
 	}
 	return tried
+}
+
+func tryEngine(ctx context.Context, k engines.Kind, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	eng, err := k.Open()
+	if err != nil {
+		return err
+	}
+	return errors.Join(eng.Ping(ctx), eng.Close())
 }
 
 // Engines says which engine is used, why, and why the others cannot be used.

@@ -176,10 +176,10 @@ func (m *Machine) configOrRest() (*config.Config, *config.Error, error) {
 // askEngine notes the engine, and returns it with its properties. If none answers, the
 // properties are those of an engine on this machine.
 func (m *Machine) askEngine(ctx context.Context, to *SandboxEngine) (daemon.Engine, engine.Info) {
-	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
-	defer cancel()
 	eng, err := m.Backends.Engine(ctx, m.EngineChoice())
 	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
+		defer cancel()
 		var f doctor.EngineFacts
 		if f, err = eng.Facts(ctx); err == nil {
 			to.Name, to.Version, to.Address = f.Name, f.Version, f.Address

@@ -44,7 +44,9 @@ func (s State) Sandboxed() bool {
 }
 
 // Ask returns the state of the gateway. A missing gateway is no error.
-func (p Place) Ask(ctx context.Context) (State, error) {
+func (p Place) Ask(ctx context.Context) (State, error) { return p.ask(ctx, StatusLimit) }
+
+func (p Place) ask(ctx context.Context, limit time.Duration) (State, error) {
 	s := State{StateDir: p.StateDir}
 	o, record, err := p.Find()
 	if errors.Is(err, ErrNoGateway) {
@@ -62,10 +64,11 @@ func (p Place) Ask(ctx context.Context) (State, error) {
 		return s, err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, StatusLimit)
+	caller := ctx
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	list, err := c.Sessions(ctx, true)
-	s.Running = err == nil || !errors.Is(err, corral.ErrUnavailable)
+	s.Running = err == nil || !errors.Is(err, corral.ErrUnavailable) && ctx.Err() == nil
 	if err == nil {
 		s.count(list)
 		err = c.Ready(ctx)
@@ -75,6 +78,12 @@ func (p Place) Ask(ctx context.Context) (State, error) {
 	}
 	if err == nil && (record == nil || len(record.Nodes) > 0) {
 		s.Nodes, err = countNodes(ctx, c)
+	}
+	switch {
+	case caller.Err() != nil:
+		return s, context.Cause(caller)
+	case errors.Is(err, context.DeadlineExceeded):
+		err = corral.Errorf(corral.ErrUnavailable, "check the address and the network, and look at the gateway's log", "no answer within %v", limit)
 	}
 	if s.Ready = err == nil; err != nil {
 		s.Error, s.Hint = err.Error(), corral.Hint(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 )
 
 // A Kind is a program of Corral's that systemd keeps running.
@@ -156,7 +157,7 @@ func (u Unit) Write(dir string, wrote func(path string) error) error {
 		return noUnits(err)
 	}
 	for _, f := range u.Files(dir) {
-		if err := os.WriteFile(f.Path, []byte(f.Text), 0o644); err != nil {
+		if err := atomicfile.Write(f.Path, []byte(f.Text), atomicfile.Options{Mode: 0o644}); err != nil {
 			return noUnits(err)
 		}
 		if err := wrote(f.Path); err != nil {

@@ -3,6 +3,7 @@ package unit
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -27,5 +28,28 @@ func TestUnits(t *testing.T) {
 		if d := cmp.Diff(string(want), got.String()); d != "" {
 			t.Errorf("%s: %s", file, d)
 		}
+	}
+}
+
+// A unit that was masked (systemctl mask) is a link to /dev/null, into which one could write.
+func TestWriteReplacesALink(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("systemd is of Linux")
+	}
+	dir := t.TempDir()
+	u := Unit{Kind: Gateway, Program: "/usr/local/bin/corral", Dir: "/var/lib/corral", Home: "/"}
+	file := u.Files(dir)[0]
+	if err := os.Symlink(os.DevNull, file.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Write(dir, func(string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(file.Path)
+	if err != nil || string(got) != file.Text {
+		t.Errorf("%q, %v", got, err)
+	}
+	if info, err := os.Lstat(file.Path); err != nil || info.Mode() != 0o644 {
+		t.Errorf("%v, %v", info, err)
 	}
 }

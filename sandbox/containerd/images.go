@@ -159,6 +159,21 @@ func (s imageStore) Images(ctx context.Context, label string) ([]images.EngineIm
 	return out, nil
 }
 
+// LastStep implements images.Engine.
+func (s imageStore) LastStep(ctx context.Context, id string) (string, error) {
+	ctx, cancel := s.call(ctx, shortCall)
+	defer cancel()
+	found, err := s.find(ctx, id)
+	if err != nil {
+		return "", s.imageError("look at the image "+id, err)
+	}
+	config, err := client.NewImage(s.c, found[0]).Spec(ctx)
+	if n := len(config.History); err == nil && n > 0 {
+		return config.History[n-1].Comment, nil
+	}
+	return "", s.imageError("look at the image "+id, err)
+}
+
 // RemoveImage implements images.Engine.
 func (s imageStore) RemoveImage(ctx context.Context, ref string) error {
 	ctx, cancel := s.call(ctx, longCall)

@@ -87,7 +87,9 @@ func (m move) close() {
 // replacement is the mount, for a file of a container, of a file of this machine with its
 // content changed; nil if the container's is to stay.
 func replacement(root int, path, file string, change func([]byte) []byte) (_ *move, err error) {
-	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	// It is only held until it is known to be a regular file: to open a device of the image
+	// would do what its driver does then.
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(root, path, &how)
 	if err != nil {
 		return nil, ignoreMissing(err)
@@ -102,7 +104,12 @@ func replacement(root int, path, file string, change func([]byte) []byte) (_ *mo
 	if err != nil || !info.Mode().IsRegular() {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxAccounts+1))
+	opened, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close() // it was only read
+	text, err := io.ReadAll(io.LimitReader(opened, maxAccounts+1))
 	if err != nil || len(text) > maxAccounts {
 		return nil, err
 	}

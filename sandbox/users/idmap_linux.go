@@ -137,10 +137,21 @@ func sweepIdmaps() {
 	}
 }
 
-// anyMapping is for the question whether there can be one.
-var anyMapping = sync.OnceValues(func() (*Mapping, error) {
-	return NewMapping(files.User{UID: minUID, GID: minUID}, files.User{UID: minUID + 1, GID: minUID + 1})
-})
+// tried is for the question whether there can be a mapping.
+var tried struct {
+	sync.Mutex
+	m *Mapping
+}
+
+// anyMapping is always the same. What kept it from being made before may have passed.
+func anyMapping() (_ *Mapping, err error) {
+	tried.Lock()
+	defer tried.Unlock()
+	if tried.m == nil {
+		tried.m, err = NewMapping(files.User{UID: minUID, GID: minUID}, files.User{UID: minUID + 1, GID: minUID + 1})
+	}
+	return tried.m, err
+}
 
 // CheckMapped says why what is at a path, or will be, cannot be mounted with
 // mapped IDs, with what is mounted below it if that is asked for. It is mounted

@@ -40,3 +40,29 @@ func TestMountsCanBeReached(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
+
+// What kept mounts from being mapped may pass: here it is that too many files are open.
+func TestMappingIsTriedAgain(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root mounts")
+	}
+	dir := t.TempDir()
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	none := unix.Rlimit{Cur: 3, Max: was.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	err := CheckMapped(dir, false)
+	if rerr := unix.Setrlimit(unix.RLIMIT_NOFILE, &was); rerr != nil {
+		t.Fatal(rerr)
+	}
+	if err == nil {
+		t.Fatal("with no descriptors left it can be mapped")
+	}
+	if err := CheckMapped(dir, false); err != nil {
+		t.Errorf("after that passed: %v", err)
+	}
+}

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/damagetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -247,5 +249,36 @@ func TestSwap(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// An image may have a device where programs expect a file, and to open a device can do
+// things: that of a watchdog has the machine restart. A file that is no regular one is not
+// opened.
+func TestReplacementOpensNoDevice(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "passwd")
+	if err := unix.Mkfifo(fifo, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	watch, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(watch)
+	if _, err := unix.InotifyAddWatch(watch, fifo, unix.IN_OPEN); err != nil {
+		t.Fatal(err)
+	}
+	root, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(root)
+	m, err := replacement(root, "passwd", filepath.Join(dir, "new"), func(b []byte) []byte { return b })
+	if m != nil || err != nil {
+		t.Errorf("%v, %v", m, err)
+	}
+	if n, err := unix.Read(watch, make([]byte, 1<<10)); !errors.Is(err, unix.EAGAIN) {
+		t.Errorf("it was opened: %d, %v", n, err)
 	}
 }
