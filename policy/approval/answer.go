@@ -116,14 +116,10 @@ func (d *Desk) Consume(ctx context.Context, id string, c Claim) (Record, error) 
 		switch {
 		case r.State != Allowed && !again:
 			return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it is not approved: %s", r.Settled())
-		case r.Agent != c.Agent:
-			return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for another agent")
-		case r.Host != c.Host || !sameName(r.Node, r.Binding, c.Node, c.Binding):
-			return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for %s, not for %s", place(r.Host, r.Node), place(c.Host, c.Node))
 		case !d.Usable(r):
 			return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for the machine of the gateway %s", quote(r.Gateway))
 		}
-		if err := r.Binding.Check(c.Binding); err != nil {
+		if err := r.Check(c); err != nil {
 			return r, err
 		}
 		if again {

@@ -184,7 +184,7 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 		return cmd, err
 	}
 	for _, rec := range g.cfg.Desk.List(approval.Filter{Agent: agent, State: approval.Allowed}) {
-		if g.cfg.Desk.Usable(rec) && rec.For(claim) {
+		if g.cfg.Desk.Usable(rec) && rec.Check(claim) == nil {
 			cmd.Approval = rec.ID // an earlier, unused approval of the same command
 			return g.claim(ctx, cmd, e, claim)
 		}
@@ -211,10 +211,14 @@ func (g *Guard) claim(ctx context.Context, cmd corral.Command, e Explanation, cl
 	if err != nil {
 		return cmd, err
 	}
-	switch {
-	case rec.State == approval.Expired && rec.Verdict != "":
-		return g.fallback(cmd, e, "the one it had was not used in time")
-	case rec.State == approval.Expired:
+	if rec.State == approval.Expired {
+		// It says nothing about another command, which people could still deny.
+		if err := rec.Check(claim); err != nil {
+			return cmd, err
+		}
+		if rec.Verdict != "" {
+			return g.fallback(cmd, e, "the one it had was not used in time")
+		}
 		return g.fallback(cmd, e, "nobody answered in time")
 	}
 	if err := g.use(ctx, rec, claim); err != nil {
