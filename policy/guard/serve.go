@@ -156,18 +156,17 @@ func (g *Guard) handleAnswer(ctx context.Context, rec approval.Record, h Handler
 		ctx = context.WithValue(ctx, firstUse{}, true)
 	}
 	err := run(ctx, rec.Agent, cmd)
-	switch {
-	case err == nil, ctx.Err() != nil, errors.Is(err, errUsed):
-		return nil
-	case errors.Is(err, corral.ErrUnavailable) && !errors.Is(err, corral.ErrNoNode):
-		return err
-	case errors.Is(err, corral.ErrLost): // its session will show what happened
+	if err == nil || ctx.Err() != nil || errors.Is(err, errUsed) || errors.Is(err, corral.ErrLost) { // lost: its session will show what happened
 		return nil
 	}
 	now, gone := g.cfg.Desk.Get(rec.Agent, rec.ID)
+	used := gone == nil && now.State == approval.Consumed
 	switch {
-	case gone == nil && now.State == approval.Consumed && now.CommandID != cmd.ID:
+	case used && now.CommandID != cmd.ID:
 		return nil // used by the same command, which the agent sent again
+	case used && rec.State == approval.Allowed: // used by this attempt, so another one would be refused
+	case errors.Is(err, corral.ErrUnavailable) && !errors.Is(err, corral.ErrNoNode):
+		return err
 	case gone == nil && now.State == approval.Allowed:
 		if _, err := g.cfg.Desk.Void(rec.ID, err.Error()); err != nil {
 			return err
