@@ -28,21 +28,22 @@ func (d *Desk) Answer(ctx context.Context, id string, a Answer) (Record, error) 
 	if err != nil {
 		return r, err
 	}
-	now := time.Now().UTC()
-	next := r
-	next.Verdict, next.Scope, next.AnsweredBy, next.AnsweredAt = a.Decision, a.Scope, a.By, now
-	next.State, next.Remembered = Denied, a.Decision == AllowAlways && d.Own(r)
-	if a.Decision != Deny {
-		next.State, next.ExpiresAt = Allowed, now.Add(d.expiry())
+	for {
+		now := time.Now().UTC()
+		next := r
+		next.Verdict, next.Scope, next.AnsweredBy, next.AnsweredAt = a.Decision, a.Scope, a.By, now
+		next.State, next.Remembered = Denied, a.Decision == AllowAlways && d.Own(r)
+		if a.Decision != Deny {
+			next.State, next.ExpiresAt = Allowed, now.Add(d.expiry())
+		}
+		if next, err = d.put(next); !errors.Is(err, ErrStale) {
+			return next, err
+		}
+		// It was asked for again, for another reason; or another gateway answered first.
+		if r, _, err = d.begin(id, &a); err != nil {
+			return r, err
+		}
 	}
-	if next, err = d.put(next); !errors.Is(err, ErrStale) {
-		return next, err
-	}
-	// Another gateway was faster.
-	if r, _, err = d.begin(id, &a); err == nil {
-		err = corral.Errorf(corral.ErrConflict, "look at the approval", "approval %s was changed at another gateway at the same time", r.Slug)
-	}
-	return r, err
 }
 
 // notBusy ends an answer. If the request is still pending after its time, it expires now.
