@@ -70,6 +70,7 @@ type Desk struct {
 	mu        sync.Mutex
 	records   map[string]*Record   // by ID; never changed, but replaced
 	todo      map[string]time.Time // IDs of records whose change is still to be stored, and from when on
+	expired   map[string]time.Time // when the desk noticed that a record had expired
 	forgotten []Record             // dropped here, but not yet in the store
 	busy      string               // ID of the request that is being answered
 	seq       int64
@@ -87,7 +88,7 @@ func OpenDesk(opts Options) (*Desk, error) {
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	d := &Desk{
 		opts: opts, store: opts.Store, asking: make(turn, 1), settledBytes: lingeringBytes, pendingBytes: pendingBytes,
-		records: map[string]*Record{}, todo: map[string]time.Time{}, changed: make(chan struct{}), stir: make(chan struct{}, 1),
+		records: map[string]*Record{}, todo: map[string]time.Time{}, expired: map[string]time.Time{}, changed: make(chan struct{}), stir: make(chan struct{}, 1),
 	}
 	if d.store == nil {
 		var err error

@@ -113,7 +113,7 @@ func (d *Desk) tidy() (next time.Time) {
 		}
 		expired := *r
 		expired.State = Expired
-		d.records[id], some = &expired, true
+		d.records[id], d.expired[id], some = &expired, now, true
 		if d.todo[id] = now; !d.Own(expired) {
 			d.todo[id] = now.Add(anothersTurn)
 		}
@@ -136,11 +136,12 @@ func (d *Desk) forget(now time.Time) {
 		size += r.weight()
 		at := slices.MaxFunc([]time.Time{r.CreatedAt, r.AnsweredAt, r.ConsumedAt}, time.Time.Compare)
 		if r.State == Expired {
-			at = r.ExpiresAt
+			at = slices.MaxFunc([]time.Time{r.ExpiresAt, d.expired[r.ID]}, time.Time.Compare)
 		}
 		if kept > lingeringRecords || size > d.settledBytes || now.Sub(at) > lingering {
 			delete(d.records, r.ID)
 			delete(d.todo, r.ID)
+			delete(d.expired, r.ID)
 			d.forgotten = append(d.forgotten, *r)
 		}
 	}
