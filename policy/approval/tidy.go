@@ -147,23 +147,29 @@ func (d *Desk) forget(now time.Time) {
 	}
 }
 
-// weight is about how many bytes of text a record has.
+// weight is about how many bytes a record has.
 func (r *Record) weight() int64 {
-	n := 1024 + len(r.Command)
+	n := 1024 + len(r.Command) + len(r.Note)
 	add := func(words []string) {
 		for _, w := range words {
 			n += len(w) + 16
 		}
 	}
 	add(r.Args)
+	add(r.Env)
+	add(r.PathPrepend)
+	for _, v := range r.Decision.Variables {
+		n += 128 + len(v.Name) + len(v.Reason)
+	}
 	for _, s := range r.Decision.Segments {
-		n += len(s.Text)
+		n += 512 + len(s.Text)
 		add(s.Argv)
 	}
 	for _, p := range r.Previews {
 		for _, e := range p.Entries {
 			n += len(e.Command)
 			add(e.Args)
+			add(e.Env)
 		}
 	}
 	return int64(n)
