@@ -15,8 +15,10 @@ import (
 // Answer returns the record with an ErrConflict that names the first answer and its
 // author. An answer that is not among the AllowedDecisions is an ErrDenied.
 func (d *Desk) Answer(ctx context.Context, id string, a Answer) (Record, error) {
-	d.answering.Lock()
-	defer d.answering.Unlock()
+	if err := d.answering.Take(ctx); err != nil {
+		return Record{}, err
+	}
+	defer d.answering.Release()
 	r, rules, err := d.begin(id, &a)
 	if err != nil {
 		return r, err

@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/recent"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
@@ -49,7 +50,7 @@ type Config struct {
 // any goroutine.
 type Guard struct {
 	cfg   Config
-	using sync.Mutex        // held while an approval is used up
+	using turn.Lock         // held while an approval is used up
 	ran   *recent.Map[bool] // whether a command began that used an approval, by agent and ID
 
 	mu             sync.Mutex
@@ -66,7 +67,7 @@ func New(cfg Config) *Guard {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Guard{cfg: cfg, ran: recent.New[bool](maxRan), attended: map[string]int{}, denialReported: map[string]bool{}, env: map[string]map[string]string{}}
+	return &Guard{cfg: cfg, using: turn.New(), ran: recent.New[bool](maxRan), attended: map[string]int{}, denialReported: map[string]bool{}, env: map[string]map[string]string{}}
 }
 
 // For returns the guard of an agent's Router.

@@ -197,8 +197,10 @@ const (
 // use uses an approval up. The command that used it may use it again only if it was not
 // started: one that is over, and was removed, would run once more.
 func (g *Guard) use(ctx context.Context, rec approval.Record, claim approval.Claim) error {
-	g.using.Lock()
-	defer g.using.Unlock()
+	if err := g.using.Take(ctx); err != nil {
+		return err
+	}
+	defer g.using.Release()
 	key := ranKey(claim.Agent, claim.CommandID)
 	if now, err := g.cfg.Desk.Get(rec.Agent, rec.ID); err == nil && now.State == approval.Consumed {
 		ran, known := g.ran.Get(key)
