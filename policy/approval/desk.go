@@ -156,7 +156,7 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 	defer d.asking.Release()
 	now := time.Now()
 	r := Record{
-		ID: corral.NewID(), State: Pending, Gateway: d.opts.Gateway,
+		ID: cmp.Or(req.ID, corral.NewID()), State: Pending, Gateway: d.opts.Gateway,
 		Agent: req.Agent, Host: req.Host, Node: req.Node, SessionKey: req.SessionKey,
 		Command: req.Command.Command, Args: slices.Clone(req.Command.Args), Cwd: req.Command.Dir, Description: req.Description, Env: req.Binding.Env, PathPrepend: slices.Clone(req.PathPrepend),
 		Decision: req.Decision, Binding: req.Binding,

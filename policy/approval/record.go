@@ -12,6 +12,7 @@ import (
 
 // A Request is a command that needs an approval.
 type Request struct {
+	ID         string // of the record, if it is a new one; empty: the desk makes one
 	Agent      string
 	Host       corral.Host
 	Node       string // full name of the node; empty if it is for none

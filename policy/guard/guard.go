@@ -190,14 +190,21 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 			return g.claim(ctx, cmd, e, claim)
 		}
 	}
+	id := corral.NewID()
+	if note != nil {
+		g.remember(id, cmd) // before anyone can allow it
+	}
 	rec, err := g.cfg.Desk.Ask(ctx, approval.Request{
-		Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Description: cmd.Description, Env: cmd.Env, PathPrepend: cmd.PathPrepend, Decision: d, Binding: claim.Binding, Note: note,
+		ID: id, Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Description: cmd.Description, Env: cmd.Env, PathPrepend: cmd.PathPrepend, Decision: d, Binding: claim.Binding, Note: note,
 		Again: func(further []policy.Rule) policy.Decision { return e.again(further) }, Previews: e.previews(),
 	})
+	if rec.ID != id { // an error, or it is pending already
+		g.forget(id)
+	}
 	if err != nil {
 		return cmd, err
 	}
-	if note != nil {
+	if note != nil && rec.ID != id {
 		g.remember(rec.ID, cmd)
 	}
 	return cmd, &approval.PendingError{Record: rec}

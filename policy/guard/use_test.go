@@ -83,3 +83,22 @@ func TestUseEndsWithItsContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A command with an environment runs also if it is allowed before the call that asked has
+// returned.
+func TestAllowedAtOnce(t *testing.T) {
+	r := newRig(t, onHost)
+	var h *record
+	r.store = &memory{put: func(rec approval.Record) {
+		if rec.State == approval.Pending {
+			r.answer(rec, approval.AllowOnce)
+			h.next()
+		}
+	}}
+	r.again()
+	h = r.serve()
+	r.pending(corral.Command{ID: "one", Shell: "tool", Env: map[string]string{"A": "1"}})
+	if ran, _, denials := h.got(); len(ran) != 1 || ran[0].Env["A"] != "1" || len(denials) != 0 {
+		t.Errorf("%+v, %q", ran, denials)
+	}
+}
