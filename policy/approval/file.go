@@ -210,7 +210,7 @@ func (f *File) Set(text []byte, was string) error {
 		return corral.Errorf(corral.ErrInvalid, "correct it and try again", "%w", at)
 	}
 	return f.locked(func(path string) error {
-		raw, _, err := readFile(path)
+		raw, id, err := readFile(path)
 		now := ""
 		switch {
 		case err == nil:
@@ -224,7 +224,7 @@ func (f *File) Set(text []byte, was string) error {
 		if old, err := parse(path, raw); err == nil && old.get("socket") != nil && d.root.get("socket") == nil {
 			d.root.set("socket", old.get("socket"))
 		}
-		return writeFile(path, d.root.encode())
+		return writeFile(path, d.root.encode(), id)
 	})
 }
 
@@ -294,7 +294,7 @@ func (f *File) Remove(agent string, action policy.Action, ref string) (removed i
 // edit changes the document and writes it, under the file's lock.
 func (f *File) edit(change func(*document) error) error {
 	return f.locked(func(path string) error {
-		d, _, _, err := f.fresh(path)
+		d, id, _, err := f.fresh(path)
 		if err != nil {
 			return err
 		}
@@ -314,7 +314,7 @@ func (f *File) edit(change func(*document) error) error {
 		if bytes.Equal(text, d.text) {
 			return nil
 		}
-		return writeFile(path, text)
+		return writeFile(path, text, id)
 	})
 }
 
