@@ -285,13 +285,16 @@ func (f *File) Remove(agent string, action policy.Action, ref string) (removed i
 			r, err := rule(n)
 			return err == nil && Means(ref, r)
 		})
-		removed = before - len(list.items)
+		if removed = before - len(list.items); removed == 0 {
+			return errSame // no list is added either
+		}
 		return nil
 	})
 	return removed, err
 }
 
-// edit changes the document and writes it, under the file's lock.
+// edit changes the document and writes it, under the file's lock. If change returns
+// errSame, nothing is written.
 func (f *File) edit(change func(*document) error) error {
 	return f.locked(func(path string) error {
 		d, id, _, err := f.fresh(path)
@@ -304,7 +307,9 @@ func (f *File) edit(change func(*document) error) error {
 			}
 			d.text = nil
 		}
-		if err := change(d); err != nil {
+		if err := change(d); errors.Is(err, errSame) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		text := d.root.encode()

@@ -1,6 +1,8 @@
 package approval
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"testing"
 
@@ -30,5 +32,29 @@ func TestEditedMeanwhile(t *testing.T) {
 		if err != nil || len(h.Rules) != 2 || h.Rules[0].Pattern != "rm" || h.Rules[1].Pattern != "/bin/ls" {
 			t.Errorf("%+v, %v", h.Rules, err)
 		}
+	}
+}
+
+// A change that changes nothing writes nothing.
+func TestNothingToChange(t *testing.T) {
+	const text = `{"version": 1, "agents": {"main": {"allowlist": ["/bin/ls"]}}}`
+	f := newFile(t, text)
+	if n, err := f.Remove("mian", policy.Deny, "rm"); n != 0 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if now, err := os.ReadFile(f.Path()); err != nil || string(now) != text {
+		t.Errorf("a rule that is not there was removed: %s, %v", now, err)
+	}
+	// The use of a rule of a file that is gone makes no new file.
+	h, err := f.Rules("")
+	ok(t, err)
+	f.Used("ls", policy.Decision{Segments: []policy.Segment{{Rule: &h.Rules[0], Path: "/bin/ls"}}})
+	ok(t, os.Remove(f.Path()))
+	ok(t, f.Flush())
+	if n, err := f.Remove("main", policy.Allow, "/bin/ls"); n != 0 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if _, err := os.Stat(f.Path()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a file again: %v", err)
 	}
 }

@@ -30,7 +30,7 @@ func (d *Desk) put(r Record) (Record, error) {
 	return kept, err
 }
 
-// errSame: an edit changes nothing of the record.
+// errSame: an edit changes nothing.
 var errSame = errors.New("there is nothing to change")
 
 // change edits a record and stores it; if another desk changed it meanwhile, it starts
