@@ -132,8 +132,7 @@ func (d *document) warn(n *node, format string, args ...any) {
 }
 
 func (d *document) source(n *node) policy.Source {
-	line := strings.Count(string(d.text[:max(0, n.offset)]), "\n") + 1
-	return policy.Source{File: d.file, Line: line, Key: n.key}
+	return policy.Source{File: d.file, Line: n.line, Key: n.key}
 }
 
 // names refuses names that are nearly one of the known ones.

@@ -2,9 +2,12 @@ package approval
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/corral-exec/corral/policy"
 )
@@ -56,5 +59,28 @@ func TestNothingToChange(t *testing.T) {
 	}
 	if _, err := os.Stat(f.Path()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("there is a file again: %v", err)
+	}
+}
+
+// The time to read a file grows with its size, and not with the square of it.
+func TestLargeFile(t *testing.T) {
+	names, rules := make([]string, 100_000), make([]string, 50_000)
+	for i := range names {
+		names[i] = fmt.Sprintf("%q:0", fmt.Sprint("x", i))
+	}
+	for i := range rules {
+		rules[i] = fmt.Sprintf("%q", fmt.Sprint("/opt/bin/tool-", i))
+	}
+	for what, text := range map[string]string{
+		"names": `{"version": 1, "extra": {` + strings.Join(names, ",\n") + `}}`,
+		"rules": `{"version": 1, "agents": {"main": {"allowlist": [` + strings.Join(rules, ",\n") + `]}}}`,
+	} {
+		begun := time.Now()
+		if _, err := read("file", []byte(text)); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("%s: %d bytes take %v", what, len(text), took)
+		}
 	}
 }
