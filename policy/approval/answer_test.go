@@ -2,6 +2,9 @@ package approval
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -63,5 +66,26 @@ func TestAnswerEndsWithItsContext(t *testing.T) {
 	close(release)
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// A letter of a program that was killed is not an answer hours later, when a desk is there
+// again: its author was never told that it counts, and may have thought better of it.
+func TestOldLetter(t *testing.T) {
+	dir := t.TempDir()
+	d := openDesk(t, dir)
+	r := ask(t, d, request("x y"))
+	box := filepath.Join(dir, mailName)
+	ok(t, os.Mkdir(box, 0o700))
+	letter := filepath.Join(box, "a"+letterTail)
+	ok(t, os.WriteFile(letter, fmt.Appendf(nil, `{"id": %q, "decision": "allow-once"}`, r.ID), 0o600))
+	old := time.Now().Add(-2 * mailAge)
+	ok(t, os.Chtimes(letter, old, old))
+	ok(t, d.collect(t.Context(), box, time.Now()))
+	if now, err := d.Get("", r.ID); err != nil || now.State != Pending {
+		t.Errorf("%s, %v", now.State, err)
+	}
+	if _, err := os.Stat(letter); !os.IsNotExist(err) {
+		t.Errorf("the letter is still there: %v", err)
 	}
 }
