@@ -95,6 +95,9 @@ func (r Record) About() []string {
 	if len(r.PathPrepend) > 0 {
 		lines = append(lines, "PATH:      first "+Visible(strings.Join(r.PathPrepend, ", ")))
 	}
+	if r.Binding.Stdin {
+		lines = append(lines, "Input:     what its caller writes to it while it runs")
+	}
 	lines = append(lines, "Why:       "+Visible(r.Decision.Reason))
 	var programs []string
 	for i, s := range r.Decision.Segments {

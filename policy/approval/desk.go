@@ -204,7 +204,7 @@ func (d *Desk) admit(r *Record) (there bool, err error) {
 		}
 		ofAgent++
 		// The same request of another gateway does not count: that gateway would run it.
-		if d.Own(*old) && old.SessionKey == r.SessionKey && old.Host == r.Host && sameName(old.Node, old.Binding, r.Node, r.Binding) && old.Binding.Digest() == same {
+		if d.Own(*old) && old.SessionKey == r.SessionKey && old.Host == r.Host && sameName(old.Node, old.Binding, r.Node, r.Binding) && old.Binding.Digest() == same && (old.Binding.Stdin || !r.Binding.Stdin) {
 			*r = *old
 			return true, nil
 		}

@@ -299,7 +299,7 @@ func (g *Guard) explainHere(ctx context.Context, agent string, cmd corral.Comman
 			return e, err
 		}
 		path, _ := e.Plan.Env.Lookup("PATH")
-		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: e.Plan.Dir, Path: path, Home: g.cfg.Home, Workspace: e.Plan.Workspace, TTY: cmd.TTY != nil, Env: g.variables(settings, cmd, path)}
+		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: e.Plan.Dir, Path: path, Home: g.cfg.Home, Workspace: e.Plan.Workspace, TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Env: g.variables(settings, cmd, path)}
 		if dir := settings.Workspace.Value; dir != "" && route.Host == corral.HostGateway {
 			e.Request.Workspace = dir
 			if rest, ok := strings.CutPrefix(dir, "~/"); ok {
@@ -365,7 +365,7 @@ func (g *Guard) host(e *Explanation) (host approval.Host, usable bool) {
 
 // textOf is a request with the command alone, without anything of the machine.
 func textOf(cmd corral.Command) policy.Request {
-	r := policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: cmd.Dir, Path: strings.Join(cmd.PathPrepend, ":"), TTY: cmd.TTY != nil, Env: cmd.Env}
+	r := policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: cmd.Dir, Path: strings.Join(cmd.PathPrepend, ":"), TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Env: cmd.Env}
 	if cmd.Shell != "" {
 		r.Shell = []string{"/bin/sh", "-lc"}
 	}
