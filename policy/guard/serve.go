@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -255,7 +256,7 @@ func (g *Guard) abandon(ctx context.Context, rec approval.Record) {
 	if now, err := g.cfg.Desk.Get(rec.Agent, rec.ID); others || err != nil || now.State != approval.Allowed {
 		return
 	}
-	claim := approval.Claim{CommandID: rec.StartID(), Agent: rec.Agent, Host: rec.Host, Node: rec.Node, Binding: rec.Binding}
+	claim := approval.Claim{CommandID: cmp.Or(rec.StartID(), corral.NewID()), Agent: rec.Agent, Host: rec.Host, Node: rec.Node, Binding: rec.Binding}
 	if err := g.use(context.WithoutCancel(ctx), rec, claim); err != nil {
 		g.cfg.Log.Warn("an approval that a call did not use is still there", "approval", rec.ID, "error", err)
 	}

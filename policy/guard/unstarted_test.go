@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -32,5 +33,24 @@ func TestUsedAndNotStarted(t *testing.T) {
 	h.next()
 	if _, _, denials := h.got(); len(denials) != 1 || !strings.Contains(denials[0], "the machine went away") {
 		t.Errorf("%q", denials)
+	}
+}
+
+// What a call did not use is used up, also if there is nothing to run by it later.
+func TestAwaitWithoutNote(t *testing.T) {
+	r := newRig(t, onHost)
+	req := approval.Request{Agent: "main", Host: corral.HostGateway}
+	req.Command.Command, req.Command.Dir = "tool", r.at("work")
+	var err error
+	req.Binding, err = approval.Bind(req.Command, req.Decision, nil, r.guard.cfg.View)
+	r.ok(err)
+	rec, err := r.desk.Ask(t.Context(), req)
+	r.ok(err)
+	cancelled := errors.New("cancelled")
+	if _, err := r.guard.Await(t.Context(), rec, says(approval.AllowOnce), func(approval.Record) error { return cancelled }); !errors.Is(err, cancelled) {
+		t.Error(err)
+	}
+	if now, err := r.desk.Get("main", rec.ID); err != nil || now.State != approval.Consumed {
+		t.Errorf("%s, %v", now.State, err)
 	}
 }
