@@ -89,6 +89,9 @@ func read(file string, text []byte) (*document, error) {
 		if m.value.null() {
 			continue
 		}
+		if validAgent(m.name) != nil {
+			d.warn(m.value, "it has no effect: no agent can be called %s", strconv.Quote(m.name))
+		}
 		if d.agents[m.name], err = d.part(m.value, false); err != nil {
 			return nil, err
 		}
