@@ -20,6 +20,7 @@ type Request struct {
 	// Workspace is a directory that the command may write, if writes are enforced.
 	Workspace string
 	TTY       bool // on a terminal, where programs ask, and start pagers and editors
+	Stdin     bool // standard input stays open: the caller can write to it
 }
 
 // A View is what Decide sees of the file system. Every path is absolute.

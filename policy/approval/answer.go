@@ -15,8 +15,10 @@ import (
 // Answer returns the record with an ErrConflict that names the first answer and its
 // author. An answer that is not among the AllowedDecisions is an ErrDenied.
 func (d *Desk) Answer(ctx context.Context, id string, a Answer) (Record, error) {
-	d.answering.Lock()
-	defer d.answering.Unlock()
+	if err := d.answering.Take(ctx); err != nil {
+		return Record{}, err
+	}
+	defer d.answering.Release()
 	r, rules, err := d.begin(id, &a)
 	if err != nil {
 		return r, err
@@ -28,21 +30,22 @@ func (d *Desk) Answer(ctx context.Context, id string, a Answer) (Record, error) 
 	if err != nil {
 		return r, err
 	}
-	now := time.Now().UTC()
-	next := r
-	next.Verdict, next.Scope, next.AnsweredBy, next.AnsweredAt = a.Decision, a.Scope, a.By, now
-	next.State, next.Remembered = Denied, a.Decision == AllowAlways && d.Own(r)
-	if a.Decision != Deny {
-		next.State, next.ExpiresAt = Allowed, now.Add(d.expiry())
+	for {
+		now := time.Now().UTC()
+		next := r
+		next.Verdict, next.Scope, next.AnsweredBy, next.AnsweredAt = a.Decision, a.Scope, a.By, now
+		next.State, next.Remembered = Denied, a.Decision == AllowAlways && d.Own(r)
+		if a.Decision != Deny {
+			next.State, next.ExpiresAt = Allowed, now.Add(d.expiry())
+		}
+		if next, err = d.put(next); !errors.Is(err, ErrStale) {
+			return next, err
+		}
+		// It was asked for again, for another reason; or another gateway answered first.
+		if r, _, err = d.begin(id, &a); err != nil {
+			return r, err
+		}
 	}
-	if next, err = d.put(next); !errors.Is(err, ErrStale) {
-		return next, err
-	}
-	// Another gateway was faster.
-	if r, _, err = d.begin(id, &a); err == nil {
-		err = corral.Errorf(corral.ErrConflict, "look at the approval", "approval %s was changed at another gateway at the same time", r.Slug)
-	}
-	return r, err
 }
 
 // notBusy ends an answer. If the request is still pending after its time, it expires now.
@@ -116,14 +119,10 @@ func (d *Desk) Consume(ctx context.Context, id string, c Claim) (Record, error) 
 		switch {
 		case r.State != Allowed && !again:
 			return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it is not approved: %s", r.Settled())
-		case r.Agent != c.Agent:
-			return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for another agent")
-		case r.Host != c.Host || !sameName(r.Node, r.Binding, c.Node, c.Binding):
-			return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for %s, not for %s", place(r.Host, r.Node), place(c.Host, c.Node))
 		case !d.Usable(r):
 			return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for the machine of the gateway %s", quote(r.Gateway))
 		}
-		if err := r.Binding.Check(c.Binding); err != nil {
+		if err := r.Check(c); err != nil {
 			return r, err
 		}
 		if again {

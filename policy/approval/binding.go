@@ -19,12 +19,13 @@ import (
 // of the environment's values in place of their texts.
 type Binding struct {
 	// Node is the id of the node that made it, and NodeSum its digest on the node; both
-	// are empty for a binding of this host. With a node, all fields below but Command
-	// and the environment are the node's claim.
+	// are empty for a binding of this host. With a node, all fields below but Command,
+	// Stdin and the environment are the node's claim.
 	Node    string `json:"node,omitempty"`
 	NodeSum string `json:"nodeSum,omitempty"`
 
-	Command string `json:"command"` // SHA-256 of the text, the arguments and the shell, in hex
+	Command string `json:"command"`         // SHA-256 of the text, the arguments and the shell, in hex
+	Stdin   bool   `json:"stdin,omitempty"` // the caller can write to its standard input
 
 	Dir     string   `json:"dir"`
 	RealDir string   `json:"realDir"` // without symbolic links
@@ -113,7 +114,7 @@ func Bind(req policy.Request, d policy.Decision, env map[string]string, view pol
 
 // bindText is the part of a binding that needs no file.
 func bindText(req policy.Request, env map[string]string) Binding {
-	b := Binding{Command: sumCommand(req), Dir: req.Dir, Path: req.Path}
+	b := Binding{Command: sumCommand(req), Stdin: req.Stdin || req.TTY, Dir: req.Dir, Path: req.Path}
 	b.Env = slices.Sorted(maps.Keys(env))
 	pairs := make([][2]string, len(b.Env))
 	for i, k := range b.Env {
@@ -133,8 +134,12 @@ func BindOnNode(req policy.Request, env map[string]string, node string, said Bin
 	return b
 }
 
-// Digest identifies the binding: two bindings with the same digest are the same.
-func (b Binding) Digest() string { return sum(b) }
+// Digest identifies the binding: two bindings with the same digest are the same, but for
+// Stdin, which Check compares: what was approved with an input may also run without one.
+func (b Binding) Digest() string {
+	b.Stdin = false
+	return sum(b)
+}
 
 // sum is the SHA-256 of values, in hex. Strings may have any bytes, also invalid UTF-8.
 func sum(values ...any) string {
@@ -185,6 +190,8 @@ func (b Binding) differs(now Binding) string {
 		return fmt.Sprintf("it was approved for the node of id %s, and this one is %s", cmp.Or(b.Node, "none"), cmp.Or(now.Node, "none"))
 	case b.Command != now.Command:
 		return "the command is not the one that was approved"
+	case now.Stdin && !b.Stdin:
+		return "it was approved without an input that its caller can write to"
 	case b.Dir != now.Dir:
 		return fmt.Sprintf("the working directory is %s and not %s, for which it was approved", now.Dir, b.Dir)
 	case b.RealDir != now.RealDir:

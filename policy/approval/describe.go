@@ -95,6 +95,9 @@ func (r Record) About() []string {
 	if len(r.PathPrepend) > 0 {
 		lines = append(lines, "PATH:      first "+Visible(strings.Join(r.PathPrepend, ", ")))
 	}
+	if r.Binding.Stdin {
+		lines = append(lines, "Input:     what its caller writes to it while it runs")
+	}
 	lines = append(lines, "Why:       "+Visible(r.Decision.Reason))
 	var programs []string
 	for i, s := range r.Decision.Segments {
@@ -157,7 +160,7 @@ func programText(s policy.Segment) string {
 	}
 	switch {
 	case s.By != "":
-		text += " (allowed: " + s.By + ")"
+		text += " (allowed: " + short(s.By) + ")"
 	case s.Reason != "":
 		text += " (" + short(s.Reason) + ")"
 	}
@@ -201,7 +204,7 @@ func RuleText(r policy.Rule) string {
 	text := Visible(r.Pattern)
 	switch {
 	case r.Command != "" && strings.HasPrefix(r.Command, "sha256:"):
-		text = "exactly one command, which is kept as " + r.Command
+		text = "exactly one command, which is kept as " + Visible(r.Command)
 	case r.Command != "":
 		text = "exactly this command: " + short(r.Command)
 	case r.Args != nil && len(r.Args) == 0:
@@ -217,7 +220,7 @@ func RuleText(r policy.Rule) string {
 		text += ", also with " + envText(r.Env)
 	}
 	if r.SHA256 != "" {
-		text += ", and the script as it is now (sha256 " + r.SHA256[:min(12, len(r.SHA256))] + "…)"
+		text += ", and the script as it is now (sha256 " + Visible(r.SHA256[:min(12, len(r.SHA256))]) + "…)"
 	}
 	return text
 }

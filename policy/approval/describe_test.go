@@ -107,3 +107,24 @@ func TestAboutBytes(t *testing.T) {
 		}
 	}
 }
+
+// What a node says of itself cannot change how a line looks.
+func TestAboutNode(t *testing.T) {
+	const hidden = "\u202e\u200b"
+	rec := Record{
+		Command: "tool", AllowedDecisions: Verdicts,
+		Decision: policy.Decision{
+			Variables: []policy.Variable{{Name: "A", SHA256: hidden, By: hidden}},
+			Segments:  []policy.Segment{{Text: hidden, Argv: []string{hidden}, Path: "/bin/tool", Script: hidden, Wrappers: []string{hidden}, By: hidden}, {Reason: hidden}},
+		},
+		Env: []string{"A"}, Previews: []Preview{
+			{Scope: ScopeExact, Entries: []policy.Rule{{Command: "sha256:" + hidden}, {Command: hidden}, {Pattern: hidden, Args: []string{hidden}, SHA256: hidden, Env: []string{hidden}}, {Pattern: hidden, ArgPattern: hidden}}},
+			{Scope: ScopeProgram, Unavailable: hidden},
+		},
+	}
+	for _, line := range append(rec.About(), rec.AboutAlways()...) {
+		if line != Visible(line) {
+			t.Errorf("%q", line)
+		}
+	}
+}

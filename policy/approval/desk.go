@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/policy"
 )
 
@@ -62,14 +63,15 @@ type Desk struct {
 	end   context.CancelFunc
 	owned sync.WaitGroup
 
-	asking    turn       // one call of Ask at a time
-	answering sync.Mutex // one call of Answer at a time
+	asking    turn.Lock // one call of Ask at a time
+	answering turn.Lock // one call of Answer at a time
 
 	settledBytes, pendingBytes int64 // of texts, at most
 
 	mu        sync.Mutex
 	records   map[string]*Record   // by ID; never changed, but replaced
 	todo      map[string]time.Time // IDs of records whose change is still to be stored, and from when on
+	expired   map[string]time.Time // when the desk noticed that a record had expired
 	forgotten []Record             // dropped here, but not yet in the store
 	busy      string               // ID of the request that is being answered
 	seq       int64
@@ -86,8 +88,8 @@ func OpenDesk(opts Options) (*Desk, error) {
 	opts.MaxPerAgent = cmp.Or(opts.MaxPerAgent, defaultPerAgent)
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	d := &Desk{
-		opts: opts, store: opts.Store, asking: make(turn, 1), settledBytes: lingeringBytes, pendingBytes: pendingBytes,
-		records: map[string]*Record{}, todo: map[string]time.Time{}, changed: make(chan struct{}), stir: make(chan struct{}, 1),
+		opts: opts, store: opts.Store, asking: turn.New(), answering: turn.New(), settledBytes: lingeringBytes, pendingBytes: pendingBytes,
+		records: map[string]*Record{}, todo: map[string]time.Time{}, expired: map[string]time.Time{}, changed: make(chan struct{}), stir: make(chan struct{}, 1),
 	}
 	if d.store == nil {
 		var err error
@@ -106,8 +108,8 @@ func OpenDesk(opts Options) (*Desk, error) {
 
 // Close ends every call that waits. Pending requests stay pending for the next Desk.
 func (d *Desk) Close() error {
-	d.answering.Lock()
-	defer d.answering.Unlock()
+	d.answering <- struct{}{}
+	defer d.answering.Release()
 	d.mu.Lock()
 	closed := d.life.Err() != nil
 	d.end()
@@ -133,20 +135,6 @@ func (d *Desk) Own(r Record) bool { return r.Gateway == d.opts.Gateway }
 // was asked for here.
 func (d *Desk) Usable(r Record) bool { return d.Own(r) || r.Host == corral.HostNode }
 
-// A turn is a lock; waiting for it ends with a context.
-type turn chan struct{}
-
-func (t turn) take(ctx context.Context) error {
-	select {
-	case t <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (t turn) leave() { <-t }
-
 // Ask asks for an approval. If the same request is pending already, it returns that
 // record. If too many are pending, it returns an ErrUnavailable.
 func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
@@ -162,13 +150,13 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 	}
 	allowed, why := decisions(req.Decision, previews, d.opts.Remember != nil)
 
-	if err := d.asking.take(ctx); err != nil {
+	if err := d.asking.Take(ctx); err != nil {
 		return Record{}, err
 	}
-	defer d.asking.leave()
+	defer d.asking.Release()
 	now := time.Now()
 	r := Record{
-		ID: corral.NewID(), State: Pending, Gateway: d.opts.Gateway,
+		ID: cmp.Or(req.ID, corral.NewID()), State: Pending, Gateway: d.opts.Gateway,
 		Agent: req.Agent, Host: req.Host, Node: req.Node, SessionKey: req.SessionKey,
 		Command: req.Command.Command, Args: slices.Clone(req.Command.Args), Cwd: req.Command.Dir, Description: req.Description, Env: req.Binding.Env, PathPrepend: slices.Clone(req.PathPrepend),
 		Decision: req.Decision, Binding: req.Binding,
@@ -216,7 +204,7 @@ func (d *Desk) admit(r *Record) (there bool, err error) {
 		}
 		ofAgent++
 		// The same request of another gateway does not count: that gateway would run it.
-		if d.Own(*old) && old.SessionKey == r.SessionKey && old.Host == r.Host && sameName(old.Node, old.Binding, r.Node, r.Binding) && old.Binding.Digest() == same {
+		if d.Own(*old) && old.SessionKey == r.SessionKey && old.Host == r.Host && sameName(old.Node, old.Binding, r.Node, r.Binding) && old.Binding.Digest() == same && (old.Binding.Stdin || !r.Binding.Stdin) {
 			*r = *old
 			return true, nil
 		}

@@ -89,6 +89,9 @@ func read(file string, text []byte) (*document, error) {
 		if m.value.null() {
 			continue
 		}
+		if validAgent(m.name) != nil {
+			d.warn(m.value, "it has no effect: no agent can be called %s", strconv.Quote(m.name))
+		}
 		if d.agents[m.name], err = d.part(m.value, false); err != nil {
 			return nil, err
 		}
@@ -132,8 +135,7 @@ func (d *document) warn(n *node, format string, args ...any) {
 }
 
 func (d *document) source(n *node) policy.Source {
-	line := strings.Count(string(d.text[:max(0, n.offset)]), "\n") + 1
-	return policy.Source{File: d.file, Line: line, Key: n.key}
+	return policy.Source{File: d.file, Line: n.line, Key: n.key}
 }
 
 // names refuses names that are nearly one of the known ones.

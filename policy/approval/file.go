@@ -210,7 +210,7 @@ func (f *File) Set(text []byte, was string) error {
 		return corral.Errorf(corral.ErrInvalid, "correct it and try again", "%w", at)
 	}
 	return f.locked(func(path string) error {
-		raw, _, err := readFile(path)
+		raw, id, err := readFile(path)
 		now := ""
 		switch {
 		case err == nil:
@@ -224,7 +224,7 @@ func (f *File) Set(text []byte, was string) error {
 		if old, err := parse(path, raw); err == nil && old.get("socket") != nil && d.root.get("socket") == nil {
 			d.root.set("socket", old.get("socket"))
 		}
-		return writeFile(path, d.root.encode())
+		return writeFile(path, d.root.encode(), id)
 	})
 }
 
@@ -285,16 +285,19 @@ func (f *File) Remove(agent string, action policy.Action, ref string) (removed i
 			r, err := rule(n)
 			return err == nil && Means(ref, r)
 		})
-		removed = before - len(list.items)
+		if removed = before - len(list.items); removed == 0 {
+			return errSame // no list is added either
+		}
 		return nil
 	})
 	return removed, err
 }
 
-// edit changes the document and writes it, under the file's lock.
+// edit changes the document and writes it, under the file's lock. If change returns
+// errSame, nothing is written.
 func (f *File) edit(change func(*document) error) error {
 	return f.locked(func(path string) error {
-		d, _, _, err := f.fresh(path)
+		d, id, _, err := f.fresh(path)
 		if err != nil {
 			return err
 		}
@@ -304,7 +307,9 @@ func (f *File) edit(change func(*document) error) error {
 			}
 			d.text = nil
 		}
-		if err := change(d); err != nil {
+		if err := change(d); errors.Is(err, errSame) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		text := d.root.encode()
@@ -314,7 +319,7 @@ func (f *File) edit(change func(*document) error) error {
 		if bytes.Equal(text, d.text) {
 			return nil
 		}
-		return writeFile(path, text)
+		return writeFile(path, text, id)
 	})
 }
 

@@ -192,6 +192,10 @@ func TestWarnings(t *testing.T) {
 	if len(h.Rules) != 2 || len(h.Warnings) != 2 {
 		t.Errorf("rules %v, warnings %v", h.Rules, h.Warnings)
 	}
+	h, err = newFile(t, `{"version": 1, "agents": {"main ": {"denylist": ["rm"]}}}`).Rules("")
+	if err != nil || len(h.Warnings) != 1 || !strings.Contains(h.Warnings[0], `no agent can be called "main "`) {
+		t.Errorf("warnings %v, %v", h.Warnings, err)
+	}
 }
 
 func TestFileOfOthers(t *testing.T) {

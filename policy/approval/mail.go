@@ -186,12 +186,10 @@ func (d *Desk) collect(ctx context.Context, dir string, now time.Time) error {
 	var errs []error
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		if base, ok := strings.CutSuffix(path, letterTail); ok {
-			errs = append(errs, d.open(ctx, path, base+replyTail))
-			continue
-		}
 		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > mailAge {
-			errs = append(errs, os.Remove(path))
+			errs = append(errs, os.Remove(path)) // nobody waits for a reply any more
+		} else if base, ok := strings.CutSuffix(path, letterTail); ok {
+			errs = append(errs, d.open(ctx, path, base+replyTail))
 		}
 	}
 	return errors.Join(errs...)

@@ -12,6 +12,7 @@ import (
 
 // A Request is a command that needs an approval.
 type Request struct {
+	ID         string // of the record, if it is a new one; empty: the desk makes one
 	Agent      string
 	Host       corral.Host
 	Node       string // full name of the node; empty if it is for none
@@ -134,10 +135,16 @@ func (r Record) Line() string {
 	return r.Text() + " (" + r.Description + ")"
 }
 
-// For reports whether the approval is for the claim's command and host. It does not
-// compare agents.
-func (r Record) For(c Claim) bool {
-	return r.Host == c.Host && sameName(r.Node, r.Binding, c.Node, c.Binding) && r.Binding.Digest() == c.Binding.Digest()
+// Check says why the approval is not for the claim's command, host and agent, as an
+// ErrDenied.
+func (r Record) Check(c Claim) error {
+	switch {
+	case r.Agent != c.Agent:
+		return corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for another agent")
+	case r.Host != c.Host || !sameName(r.Node, r.Binding, c.Node, c.Binding):
+		return corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for %s, not for %s", place(r.Host, r.Node), place(c.Host, c.Node))
+	}
+	return r.Binding.Check(c.Binding)
 }
 
 // Settled describes the record's state in one line, with times as in RFC 3339.

@@ -50,13 +50,14 @@ func (d *Desk) Redeem(ctx context.Context, g Given, req Request) (again bool, er
 		if !g.Until.After(now) {
 			return was, corral.Errorf(corral.ErrDenied, "ask for a new approval", "the approval was good until %s", g.Until.UTC().Format(time.RFC3339))
 		}
-		granted := 0
+		granted, size := 0, int64(0)
 		for _, r := range d.records {
 			if r.Granted && r.ExpiresAt.After(now) {
 				granted++
+				size += r.weight()
 			}
 		}
-		if granted >= maxGranted {
+		if granted >= maxGranted || size > d.pendingBytes {
 			return was, corral.Errorf(corral.ErrUnavailable, "try again in some minutes", "%d approvals were used here in a short time, which have to be remembered", granted)
 		}
 		slug := g.Slug

@@ -296,7 +296,7 @@ func TestBindingHasNoIdleField(t *testing.T) {
 		Programs: []Program{{"n", "p", "r", Identity{1, 2, 3}, 4, 5}}, Scripts: []Script{{"s", "h"}},
 	}
 	for i, change := range []func(*Binding){
-		func(b *Binding) { b.Command = "x" }, func(b *Binding) { b.Dir = "x" }, func(b *Binding) { b.RealDir = "x" },
+		func(b *Binding) { b.Command = "x" }, func(b *Binding) { b.Stdin = true }, func(b *Binding) { b.Dir = "x" }, func(b *Binding) { b.RealDir = "x" },
 		func(b *Binding) { b.DirID.Device++ }, func(b *Binding) { b.DirID.Inode++ },
 		func(b *Binding) { b.Env = nil }, func(b *Binding) { b.EnvSum = "x" }, func(b *Binding) { b.Path = "x" },
 		func(b *Binding) { b.Programs = nil }, func(b *Binding) { b.Programs[0].Name = "x" }, func(b *Binding) { b.Programs[0].Path = "x" },

@@ -84,7 +84,8 @@ func readOnce(path string) ([]byte, fileID, error) {
 	return text, idOf(info), nil
 }
 
-// locked runs a change under a lock against other processes.
+// locked runs a change under a lock against other processes. If another program, such as
+// an editor, changed the file meanwhile, it runs it again.
 func (f *File) locked(change func(path string) error) error {
 	path := f.Path()
 	dir := filepath.Dir(path)
@@ -102,15 +103,30 @@ func (f *File) locked(change func(path string) error) error {
 	if err := filelock.Lock(lock); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "", "cannot lock the approvals: %w", err)
 	}
-	return change(path)
+	for range 10 {
+		if err = change(path); !errors.Is(err, errChanging) {
+			return err
+		}
+	}
+	return corral.Errorf(corral.ErrUnavailable, "close the program that writes to it", "cannot write %s: %w", path, errChanging)
 }
 
-// writeFile replaces a file in one step.
-func writeFile(path string, text []byte) error {
+// writeFile replaces a file in one step. was is its identity when it was read; if it has
+// another one by now, the error is errChanging.
+func writeFile(path string, text []byte, was fileID) error {
 	if len(text) > maxFile {
 		return corral.Errorf(corral.ErrUnavailable, "remove entries that are no longer used", "the approvals in %s would be larger than %d bytes", path, maxFile)
 	}
-	if err := atomicfile.Write(path, text, atomicfile.Options{Durable: true}); err != nil {
+	unchanged := func(f *os.File) error {
+		if err := f.Sync(); err != nil { // takes long, so not between this and the rename
+			return err
+		}
+		if now, err := statFile(path); now != was && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+			return errChanging
+		}
+		return nil
+	}
+	if err := atomicfile.Write(path, text, atomicfile.Options{Durable: true, Prepare: unchanged}); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "see whether the disk is full, and who owns the directory", "cannot write the approvals: %w", err)
 	}
 	return nil

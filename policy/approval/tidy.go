@@ -30,7 +30,7 @@ func (d *Desk) put(r Record) (Record, error) {
 	return kept, err
 }
 
-// errSame: an edit changes nothing of the record.
+// errSame: an edit changes nothing.
 var errSame = errors.New("there is nothing to change")
 
 // change edits a record and stores it; if another desk changed it meanwhile, it starts
@@ -113,7 +113,7 @@ func (d *Desk) tidy() (next time.Time) {
 		}
 		expired := *r
 		expired.State = Expired
-		d.records[id], some = &expired, true
+		d.records[id], d.expired[id], some = &expired, now, true
 		if d.todo[id] = now; !d.Own(expired) {
 			d.todo[id] = now.Add(anothersTurn)
 		}
@@ -136,33 +136,40 @@ func (d *Desk) forget(now time.Time) {
 		size += r.weight()
 		at := slices.MaxFunc([]time.Time{r.CreatedAt, r.AnsweredAt, r.ConsumedAt}, time.Time.Compare)
 		if r.State == Expired {
-			at = r.ExpiresAt
+			at = slices.MaxFunc([]time.Time{r.ExpiresAt, d.expired[r.ID]}, time.Time.Compare)
 		}
 		if kept > lingeringRecords || size > d.settledBytes || now.Sub(at) > lingering {
 			delete(d.records, r.ID)
 			delete(d.todo, r.ID)
+			delete(d.expired, r.ID)
 			d.forgotten = append(d.forgotten, *r)
 		}
 	}
 }
 
-// weight is about how many bytes of text a record has.
+// weight is about how many bytes a record has.
 func (r *Record) weight() int64 {
-	n := 1024 + len(r.Command)
+	n := 1024 + len(r.Command) + len(r.Note)
 	add := func(words []string) {
 		for _, w := range words {
 			n += len(w) + 16
 		}
 	}
 	add(r.Args)
+	add(r.Env)
+	add(r.PathPrepend)
+	for _, v := range r.Decision.Variables {
+		n += 128 + len(v.Name) + len(v.Reason)
+	}
 	for _, s := range r.Decision.Segments {
-		n += len(s.Text)
+		n += 512 + len(s.Text)
 		add(s.Argv)
 	}
 	for _, p := range r.Previews {
 		for _, e := range p.Entries {
 			n += len(e.Command)
 			add(e.Args)
+			add(e.Env)
 		}
 	}
 	return int64(n)

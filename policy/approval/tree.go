@@ -17,6 +17,7 @@ import (
 // values are kept.
 type node struct {
 	offset  int    // in bytes; -1: it is new
+	line    int    // from 1; 0: it is new
 	key     string // such as agents.main.allowlist[2]
 	raw     json.RawMessage
 	members []member // of an object, in order
@@ -60,7 +61,7 @@ func parse(file string, text []byte) (*node, error) {
 		}
 		return nil, fail(at, "%v", err)
 	}
-	p := parser{text: text, dec: json.NewDecoder(bytes.NewReader(text)), fail: fail}
+	p := &parser{text: text, dec: json.NewDecoder(bytes.NewReader(text)), fail: fail, line: 1}
 	return p.value("", 0)
 }
 
@@ -68,12 +69,16 @@ type parser struct {
 	text []byte
 	dec  *json.Decoder
 	fail func(offset int, format string, args ...any) error
+	line int // of the last token, which begins at the byte at
+	at   int
 }
 
 // token returns the next token, where it begins and its text.
-func (p parser) token() (json.Token, int, json.RawMessage, error) {
+func (p *parser) token() (json.Token, int, json.RawMessage, error) {
 	start := int(p.dec.InputOffset())
 	start += len(p.text[start:]) - len(bytes.TrimLeft(p.text[start:], " \t\r\n,:"))
+	p.line += bytes.Count(p.text[p.at:start], []byte("\n"))
+	p.at = start
 	t, err := p.dec.Token()
 	if err != nil {
 		return nil, 0, nil, p.fail(start, "%v", err)
@@ -81,12 +86,12 @@ func (p parser) token() (json.Token, int, json.RawMessage, error) {
 	return t, start, json.RawMessage(p.text[start:p.dec.InputOffset()]), nil
 }
 
-func (p parser) value(key string, depth int) (*node, error) {
+func (p *parser) value(key string, depth int) (*node, error) {
 	t, start, raw, err := p.token()
 	if err != nil {
 		return nil, err
 	}
-	n := &node{offset: start, key: key, raw: raw}
+	n := &node{offset: start, line: p.line, key: key, raw: raw}
 	delim, _ := t.(json.Delim)
 	if delim != 0 && depth == maxDepth {
 		return nil, p.fail(start, "it is nested deeper than %d levels", maxDepth)
@@ -94,15 +99,17 @@ func (p parser) value(key string, depth int) (*node, error) {
 	switch delim {
 	case '{':
 		n.raw, n.members = nil, []member{}
+		names := map[string]bool{}
 		for p.dec.More() {
 			t, start, _, err := p.token()
 			if err != nil {
 				return nil, err
 			}
 			name := t.(string) //nolint:forcetypeassert // names are strings
-			if n.get(name) != nil {
+			if names[name] {
 				return nil, p.fail(start, "%s is there twice", strconv.Quote(name))
 			}
+			names[name] = true
 			v, err := p.value(strings.TrimPrefix(key+"."+name, "."), depth+1)
 			if err != nil {
 				return nil, err

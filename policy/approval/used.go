@@ -79,14 +79,16 @@ func (f *File) Flush() error {
 		return nil
 	}
 	return f.edit(func(d *document) error {
+		err := errSame
 		for _, p := range d.agents {
 			for _, e := range p.entries {
 				if u, ok := uses[listKey(e.rule.Source.Key)+" "+fingerprint(e.rule)]; ok {
 					e.node.used(u)
+					err = nil
 				}
 			}
 		}
-		return nil
+		return err
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/recent"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
@@ -49,7 +50,7 @@ type Config struct {
 // any goroutine.
 type Guard struct {
 	cfg   Config
-	using sync.Mutex        // held while an approval is used up
+	using turn.Lock         // held while an approval is used up
 	ran   *recent.Map[bool] // whether a command began that used an approval, by agent and ID
 
 	mu             sync.Mutex
@@ -66,7 +67,7 @@ func New(cfg Config) *Guard {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Guard{cfg: cfg, ran: recent.New[bool](maxRan), attended: map[string]int{}, denialReported: map[string]bool{}, env: map[string]map[string]string{}}
+	return &Guard{cfg: cfg, using: turn.New(), ran: recent.New[bool](maxRan), attended: map[string]int{}, denialReported: map[string]bool{}, env: map[string]map[string]string{}}
 }
 
 // For returns the guard of an agent's Router.
@@ -184,19 +185,26 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 		return cmd, err
 	}
 	for _, rec := range g.cfg.Desk.List(approval.Filter{Agent: agent, State: approval.Allowed}) {
-		if g.cfg.Desk.Usable(rec) && rec.For(claim) {
+		if g.cfg.Desk.Usable(rec) && rec.Check(claim) == nil {
 			cmd.Approval = rec.ID // an earlier, unused approval of the same command
 			return g.claim(ctx, cmd, e, claim)
 		}
 	}
+	id := corral.NewID()
+	if note != nil {
+		g.remember(id, cmd) // before anyone can allow it
+	}
 	rec, err := g.cfg.Desk.Ask(ctx, approval.Request{
-		Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Description: cmd.Description, Env: cmd.Env, PathPrepend: cmd.PathPrepend, Decision: d, Binding: claim.Binding, Note: note,
+		ID: id, Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Description: cmd.Description, Env: cmd.Env, PathPrepend: cmd.PathPrepend, Decision: d, Binding: claim.Binding, Note: note,
 		Again: func(further []policy.Rule) policy.Decision { return e.again(further) }, Previews: e.previews(),
 	})
+	if rec.ID != id { // an error, or it is pending already
+		g.forget(id)
+	}
 	if err != nil {
 		return cmd, err
 	}
-	if note != nil {
+	if note != nil && rec.ID != id {
 		g.remember(rec.ID, cmd)
 	}
 	return cmd, &approval.PendingError{Record: rec}
@@ -211,10 +219,14 @@ func (g *Guard) claim(ctx context.Context, cmd corral.Command, e Explanation, cl
 	if err != nil {
 		return cmd, err
 	}
-	switch {
-	case rec.State == approval.Expired && rec.Verdict != "":
-		return g.fallback(cmd, e, "the one it had was not used in time")
-	case rec.State == approval.Expired:
+	if rec.State == approval.Expired {
+		// It says nothing about another command, which people could still deny.
+		if err := rec.Check(claim); err != nil {
+			return cmd, err
+		}
+		if rec.Verdict != "" {
+			return g.fallback(cmd, e, "the one it had was not used in time")
+		}
 		return g.fallback(cmd, e, "nobody answered in time")
 	}
 	if err := g.use(ctx, rec, claim); err != nil {
@@ -287,7 +299,7 @@ func (g *Guard) explainHere(ctx context.Context, agent string, cmd corral.Comman
 			return e, err
 		}
 		path, _ := e.Plan.Env.Lookup("PATH")
-		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: e.Plan.Dir, Path: path, Home: g.cfg.Home, Workspace: e.Plan.Workspace, TTY: cmd.TTY != nil, Env: g.variables(settings, cmd, path)}
+		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: e.Plan.Dir, Path: path, Home: g.cfg.Home, Workspace: e.Plan.Workspace, TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Env: g.variables(settings, cmd, path)}
 		if dir := settings.Workspace.Value; dir != "" && route.Host == corral.HostGateway {
 			e.Request.Workspace = dir
 			if rest, ok := strings.CutPrefix(dir, "~/"); ok {
@@ -353,7 +365,7 @@ func (g *Guard) host(e *Explanation) (host approval.Host, usable bool) {
 
 // textOf is a request with the command alone, without anything of the machine.
 func textOf(cmd corral.Command) policy.Request {
-	r := policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: cmd.Dir, Path: strings.Join(cmd.PathPrepend, ":"), TTY: cmd.TTY != nil, Env: cmd.Env}
+	r := policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: cmd.Dir, Path: strings.Join(cmd.PathPrepend, ":"), TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Env: cmd.Env}
 	if cmd.Shell != "" {
 		r.Shell = []string{"/bin/sh", "-lc"}
 	}

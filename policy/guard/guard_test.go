@@ -108,10 +108,19 @@ func TestBoundTo(t *testing.T) {
 		"the command is not the one that was approved":                                       {Shell: "tool b", Env: map[string]string{"A": "1"}},
 		"the value of an environment variable was changed after it was approved; set are: A": {Shell: "tool a", Env: map[string]string{"A": "2"}},
 		"the environment was approved with these variables set: A; and not: A, B":            {Shell: "tool a", Env: map[string]string{"A": "1", "B": "1"}},
+		"it was approved without an input that its caller can write to":                      {Shell: "tool a", Env: map[string]string{"A": "1"}, Stdin: true},
 		"the working directory is " + r.at("bin") + " and not " + r.at("work"):               {Shell: "tool a", Env: map[string]string{"A": "1"}, Dir: r.at("bin")},
 	} {
 		cmd.ID, cmd.Approval = "one", rec.ID
 		r.denied(cmd, why)
+	}
+	with := r.pending(corral.Command{ID: "with", Shell: "tool c", Stdin: true})
+	if without := r.pending(corral.Command{ID: "without", Shell: "tool c"}); without.ID != with.ID {
+		t.Error("a command with an input is asked about again without one")
+	}
+	with = r.answer(with, approval.AllowOnce)
+	if _, err := r.check(corral.Command{ID: "without", Shell: "tool c", Approval: with.ID}); err != nil {
+		t.Errorf("approved with an input, and run without: %v", err)
 	}
 	_, err := r.guard.For("other")(t.Context(), corral.Command{ID: "one", Shell: "tool a", Approval: rec.ID}, gateway)
 	if !errors.Is(err, corral.ErrNotFound) {

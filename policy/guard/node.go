@@ -203,7 +203,7 @@ func (n *Node) denied(agent string, cmd corral.Command, e Explanation) error {
 		return nil //nolint:nilerr // ask says so
 	}
 	for _, rec := range n.guard.cfg.Desk.List(approval.Filter{Agent: agent, State: approval.Denied}) {
-		if rec.For(claim) && time.Now().Before(rec.ExpiresAt) {
+		if rec.Check(claim) == nil && time.Now().Before(rec.ExpiresAt) {
 			return &policy.DeniedError{Decision: e.Decision, Reason: e.Decision.Reason + "; on the node, " + rec.Settled() +
 				", which holds until " + rec.ExpiresAt.Format(time.RFC3339)}
 		}

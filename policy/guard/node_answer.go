@@ -89,6 +89,8 @@ func (a answer) encode() ([]byte, error) {
 		case len(a.Decision.Findings) > 0 || len(a.Warnings) > 0 || len(a.Decision.Fix) > 0:
 			a.Decision.Variables = nil
 			a.Decision.Findings, a.Warnings, a.Decision.Fix = nil, nil, nil
+		case a.Decision.Enforce != nil: // what the kernel is to enforce is for the node alone
+			a.Decision.Enforce = nil
 		case len(a.Previews) > 0:
 			a.Previews = nil
 		default:

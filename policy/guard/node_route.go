@@ -83,7 +83,7 @@ func (g *Guard) explainForNode(ctx context.Context, agent string, cmd corral.Com
 	if a.Local {
 		e.Warnings = append(e.Warnings, "Node "+e.node.name+" does not take approvals of a gateway: its own operators approve there.")
 	}
-	e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Shell: a.Shell, Dir: a.Dir, Path: a.Path, Home: a.Home, TTY: cmd.TTY != nil, Env: cmd.Env}
+	e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Shell: a.Shell, Dir: a.Dir, Path: a.Path, Home: a.Home, TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Env: cmd.Env}
 	// Decide again with the paths of programs that the node claims to have. Since they
 	// are only a claim, the result counts only if it is stricter.
 	if by := e.onText(e.Request, a.files()); stricter(by.Outcome, e.gateway.Outcome) {

@@ -29,6 +29,7 @@ type rig struct {
 	desk   *approval.Desk
 	guard  *Guard
 	nodes  Nodes
+	store  approval.Store // nil: files
 	log    *slog.Logger
 	stop   func() // of Serve
 }
@@ -85,7 +86,7 @@ func (r *rig) open() {
 	r.file, err = approval.NewFile(r.at("state", "exec-approvals.json"), nil)
 	r.ok(err)
 	r.desk, err = approval.OpenDesk(approval.Options{
-		Dir: r.at("state", "approvals"), Expiry: func() time.Duration { return r.expiry },
+		Dir: r.at("state", "approvals"), Store: r.store, Expiry: func() time.Duration { return r.expiry },
 		Remember: func(_ context.Context, rec approval.Record, rules []policy.Rule) error {
 			if rec.Host == corral.HostNode && r.nodes != nil {
 				return nil

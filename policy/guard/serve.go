@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -156,18 +157,17 @@ func (g *Guard) handleAnswer(ctx context.Context, rec approval.Record, h Handler
 		ctx = context.WithValue(ctx, firstUse{}, true)
 	}
 	err := run(ctx, rec.Agent, cmd)
-	switch {
-	case err == nil, ctx.Err() != nil, errors.Is(err, errUsed):
-		return nil
-	case errors.Is(err, corral.ErrUnavailable) && !errors.Is(err, corral.ErrNoNode):
-		return err
-	case errors.Is(err, corral.ErrLost): // its session will show what happened
+	if err == nil || ctx.Err() != nil || errors.Is(err, errUsed) || errors.Is(err, corral.ErrLost) { // lost: its session will show what happened
 		return nil
 	}
 	now, gone := g.cfg.Desk.Get(rec.Agent, rec.ID)
+	used := gone == nil && now.State == approval.Consumed
 	switch {
-	case gone == nil && now.State == approval.Consumed && now.CommandID != cmd.ID:
+	case used && now.CommandID != cmd.ID:
 		return nil // used by the same command, which the agent sent again
+	case used && rec.State == approval.Allowed: // used by this attempt, so another one would be refused
+	case errors.Is(err, corral.ErrUnavailable) && !errors.Is(err, corral.ErrNoNode):
+		return err
 	case gone == nil && now.State == approval.Allowed:
 		if _, err := g.cfg.Desk.Void(rec.ID, err.Error()); err != nil {
 			return err
@@ -198,8 +198,10 @@ const (
 // use uses an approval up. The command that used it may use it again only if it was not
 // started: one that is over, and was removed, would run once more.
 func (g *Guard) use(ctx context.Context, rec approval.Record, claim approval.Claim) error {
-	g.using.Lock()
-	defer g.using.Unlock()
+	if err := g.using.Take(ctx); err != nil {
+		return err
+	}
+	defer g.using.Release()
 	key := ranKey(claim.Agent, claim.CommandID)
 	if now, err := g.cfg.Desk.Get(rec.Agent, rec.ID); err == nil && now.State == approval.Consumed {
 		ran, known := g.ran.Get(key)
@@ -254,7 +256,7 @@ func (g *Guard) abandon(ctx context.Context, rec approval.Record) {
 	if now, err := g.cfg.Desk.Get(rec.Agent, rec.ID); others || err != nil || now.State != approval.Allowed {
 		return
 	}
-	claim := approval.Claim{CommandID: rec.StartID(), Agent: rec.Agent, Host: rec.Host, Node: rec.Node, Binding: rec.Binding}
+	claim := approval.Claim{CommandID: cmp.Or(rec.StartID(), corral.NewID()), Agent: rec.Agent, Host: rec.Host, Node: rec.Node, Binding: rec.Binding}
 	if err := g.use(context.WithoutCancel(ctx), rec, claim); err != nil {
 		g.cfg.Log.Warn("an approval that a call did not use is still there", "approval", rec.ID, "error", err)
 	}
