@@ -11,9 +11,10 @@ import (
 var carrierWords = map[string]func(argv []Word, operands []int) string{
 	"git clone": gitAddress, "git fetch": gitAddress, "git pull": gitPull, "git push": gitAddress, "git ls-remote": gitAddress,
 	"git fetch-pack": gitAddress, "git send-pack": gitAddress, "git submodule": gitAddress, "git remote": gitAddress,
-	"git remote add": gitAddress, "git remote set-url": gitAddress,
+	"git remote add": gitAddress, "git remote set-url": gitAddress, "git request-pull": gitAddress,
 	"git config": gitSetting,
-	"git commit": gitMessage, "git tag": gitMessage, "git notes": gitMessage,
+	"git commit": gitMessage, "git tag": gitTag, "git notes": gitMessage,
+	"git branch": gitRefs, "git for-each-ref": gitRefs, "git stash": gitFormat, "git shortlog": gitFormat, "git diff-tree": gitFormat, "git format-patch": gitFormat,
 	"git rebase": gitContinues, "git merge": gitContinues, "git cherry-pick": gitContinues, "git revert": gitContinues,
 	"git log": gitFormat, "git show": gitFormat, "git whatchanged": gitFormat, "git rev-list": gitFormat, "git reflog": gitFormat,
 	"openssl": opensslKey, "java": javaAgent,
