@@ -160,6 +160,8 @@ var carrierTable = []carrierRow{
 	{"npm explore,npm edit,npm config,npm set,pnpm config,yarn config", "*", "runs a program, or changes what later commands run"},
 	{"pnpm,yarn", "script-shell: node-options: use-yarnrc: use: config:", runs},
 	{"yarn plugin,yarn node,yarn create,npm init,npm create,pnpm create,bun create", "*", "fetches code and runs it"},
+	{"npm pkg,npm set-script,pnpm set", "*", "writes scripts, or changes what later commands run"},
+	{"deno task,deno repl,deno jupyter", "*", runsCode},
 	{"pip", "global-option: install-option: build-option: C,config-settings: python: i,index-url: extra-index-url: f,find-links: trusted-host:", "fetches code from where it is told and runs it"},
 	{"pip config", "*", "changes what later commands run"},
 	{"gem,bundle,bundler", "i,install-dir: config-file: e,exec: gemfile: with-opt-dir:", "runs code from where it is told"},
