@@ -228,6 +228,7 @@ func (s *script) visit(n syntax.Node) bool {
 			f.unknown = true
 			s.find(f)
 		}
+		s.apostrophes(n.Parts)
 		s.literals = s.literals || strings.Contains(s.source(n), `\$(`) || strings.Contains(s.source(n), "\\`")
 	case *syntax.Stmt:
 		s.stmt(n)
@@ -333,6 +334,7 @@ func (s *script) redirect(n *syntax.Redirect) {
 		}
 		before := s.text
 		if n.Hdoc != nil {
+			s.apostrophes(n.Hdoc.Parts)
 			before = s.text[:n.Hdoc.Pos().Offset()]
 		}
 		if n.Op != syntax.WordHdoc && strings.Contains(before, "\\\n") {
