@@ -104,6 +104,10 @@ var furtherBypasses = []bypassClass{
 	}},
 	{"plug-in", []bypass{
 		{text: "gcc -fplugin=@SO@ -c x.c -o /dev/null", needs: "gcc", code: true},
+		{text: "gcc --prefix=evil/ -c x.c -o /dev/null", needs: "gcc"},
+		{text: "gcc --prefix evil/ -c x.c -o /dev/null", needs: "gcc"},
+		{text: "gcc x.c -o /dev/null --for-linker=-plugin=@SO@", needs: "gcc", code: true},
+		{text: "gcc x.c -o /dev/null --for-linker -plugin --for-linker @SO@", needs: "gcc", code: true},
 		{text: "c99 -wrapper @RM@ -E -x c /dev/null", needs: "c99"},
 		{text: "x86_64-linux-gnu-gcc -wrapper @RM@ -E -x c /dev/null", needs: "x86_64-linux-gnu-gcc"},
 		{text: "x86_64-linux-gnu-gcc-12 -wrapper @RM@ -E -x c /dev/null", needs: "x86_64-linux-gnu-gcc-12"},

@@ -147,7 +147,7 @@ var carrierTable = []carrierRow{
 	{"ctest", "S,script: SP,script-new-process: D: build-and-test: S:", runs},
 	{"ninja", "f: t:", "runs what another file says"},
 	{"meson,scons,bazel,buck,waf,rake,ant,mvn,gradle", "f,file,buildfile,-buildfile: I,init-script: bazelrc: run_under: e,execute: r,require:", "runs what another file says"},
-	{"gcc,g++,cc,c++,clang,clang++,tcc,c89,c99,cpp,gfortran,gccgo,gdc,gnat,lto-dump,clang-cpp", "B: wrapper,-wrapper: fplugin,-fplugin: specs,-specs: load,-load: Xclang,-Xclang: run,-run fuse-ld,-fuse-ld: ccc-gcc-name,-ccc-gcc-name: fpass-plugin,-fpass-plugin: iplugindir,-iplugindir:", "runs a program, or loads code"},
+	{"gcc,g++,cc,c++,clang,clang++,tcc,c89,c99,cpp,gfortran,gccgo,gdc,gnat,lto-dump,clang-cpp", "B,prefix: for-linker: wrapper,-wrapper: fplugin,-fplugin: specs,-specs: load,-load: Xclang,-Xclang: run,-run fuse-ld,-fuse-ld: ccc-gcc-name,-ccc-gcc-name: fpass-plugin,-fpass-plugin: iplugindir,-iplugindir:", "runs a program, or loads code"},
 	{"ld,gold,lld", "plugin,-plugin: dynamic-linker:", loads},
 	{"go run,go tool", "*", "builds and runs a program"},
 	{"npm run,npm run-script,npm rum,npm urn,pnpm run,pnpm run-script,yarn run", "*", "runs a script of the package, by a name of its own"},
