@@ -22,6 +22,9 @@ func (s *script) apostrophes(parts []syntax.WordPart) {
 			case *syntax.SglQuoted:
 				if n.Dollar || strings.ContainsAny(n.Value, "$`\\\"}") {
 					f := s.at(Expansion, expansion, "has single quotes that shells take for characters")
+					if strings.Contains(n.Value, "$(") || strings.Contains(n.Value, "`") {
+						f.Kind = Substitution
+					}
 					f.unknown = true
 					s.find(f)
 				}

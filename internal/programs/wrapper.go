@@ -220,7 +220,12 @@ func isWrapper(name string) bool {
 }
 
 func HasField(list, name string) bool {
-	return slices.Contains(strings.Fields(list), name)
+	for field := range strings.FieldsSeq(list) {
+		if field == name {
+			return true
+		}
+	}
+	return false
 }
 
 // isLoader reports whether name is that of a dynamic loader, which runs the program in its
