@@ -32,6 +32,8 @@ remote = .
 merge = refs/heads/base
 `}
 	gitChanged = with(gitFiles, "list", "another\n")
+	gitSigned  = with(gitFiles, "signed", "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\n"+
+		"gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\nm\n")
 
 	translated = map[string]string{"locale/en/LC_MESSAGES/x.mo": translation("hi", "$(rm victim)")}
 
@@ -51,6 +53,9 @@ merge = refs/heads/base
 		"x.po": "msgid \"\"\nmsgstr \"Content-Type: text/plain; charset=UTF-8\\n\"\n\nmsgid \"a\"\nmsgstr \"b\"\n",
 	}
 )
+
+// stashSigned stashes the commit in gitSigned, whose ID follows from its content.
+const stashSigned = "git hash-object -w -t commit signed; git update-ref --create-reflog -m x refs/stash af4f1d9fc5cb4489355d5e822d35d7f4026e9ba8; "
 
 func with(files map[string]string, name, content string) map[string]string {
 	files = maps.Clone(files)

@@ -54,7 +54,7 @@ var bypassPrograms = strings.Fields(`
 	runuser scp screen script sed seq setarch linux64 setpriv setsid sftp sh sleep sort split sqlite3 ssh ssh-agent
 	start-stop-daemon stat stdbuf strace su sudo systemd-run tac tail tar taskset tclsh tcpdump tee test time timeout tmux
 	touch toybox tr tree true tty uname uniq unshare vim watch wc wget which xargs yarn yes zip zsh
-	nsenter chroot doas at crontab emacs
+	bun pnpm poetry uv nsenter chroot doas at crontab emacs
 	apt apt-get as busctl c99 c89 cargo dbus-send debconf debconf-apt-progress diff diff3 dpkg dpkg-architecture dpkg-buildpackage
 	editor gpg-agent gpg-connect-agent groff iconv install iptables jar java json_pp keytool ld ld.bfd msgexec msgfilter nm pager pod2man
 	prove psql pydoc3 scriptlive sensible-browser sensible-editor sensible-pager sotruss ssh-keygen systemd-cat systemd-inhibit

@@ -228,6 +228,7 @@ func (s *script) visit(n syntax.Node) bool {
 			f.unknown = true
 			s.find(f)
 		}
+		s.apostrophes(n.Parts)
 		s.literals = s.literals || strings.Contains(s.source(n), `\$(`) || strings.Contains(s.source(n), "\\`")
 	case *syntax.Stmt:
 		s.stmt(n)
@@ -333,6 +334,7 @@ func (s *script) redirect(n *syntax.Redirect) {
 		}
 		before := s.text
 		if n.Hdoc != nil {
+			s.apostrophes(n.Hdoc.Parts)
 			before = s.text[:n.Hdoc.Pos().Offset()]
 		}
 		if n.Op != syntax.WordHdoc && strings.Contains(before, "\\\n") {
@@ -346,6 +348,9 @@ func (s *script) redirect(n *syntax.Redirect) {
 		if plain && target.Static && (target.Text == "1" || target.Text == "2" || target.Text == "-") {
 			f.option = optionRedirections
 		}
+		// Bash expands the word behind >& and 1>& a second time if it is no number.
+		again := n.Op == syntax.DplOut && (n.N == nil || n.N.Value == "1")
+		f.unknown = again && (target.Static && strings.ContainsAny(target.Text, "$`") || !target.Static && (s.quotes || s.foreign(n.Word)))
 	default:
 		if plain && target.Static && target.Text == "/dev/null" {
 			f.option = optionRedirections

@@ -22,7 +22,7 @@ func steers(name string) bool {
 }
 
 // numbers are the variables in which a shell itself keeps numbers.
-var numbers = strings.Fields("? # $ ! RANDOM SRANDOM SECONDS LINENO EPOCHSECONDS UID EUID PPID COLUMNS LINES OPTIND BASHPID SHLVL")
+var numbers = strings.Fields("? # $ ! COPROC RANDOM SRANDOM SECONDS LINENO EPOCHSECONDS UID EUID PPID COLUMNS LINES OPTIND BASHPID SHLVL")
 
 // assigned are the names of the variables that the text itself sets.
 func assigned(file *syntax.File) []string {

@@ -34,7 +34,7 @@ var gitTable = []carrierRow{
 	{"git rebase,git cherry-pick,git revert,git merge,git pull,git am,git commit,git commit-tree", "S,gpg-sign?", gitSigns},
 	{"git merge,git pull", "verify-signatures", gitSigns},
 	{"git tag", "s,sign u,local-user: v,verify", gitSigns},
-	{"git log,git show,git whatchanged,git rev-list,git reflog", "show-signature", gitSigns},
+	{"git log,git show,git whatchanged,git rev-list,git reflog,git stash,git shortlog,git diff-tree,git format-patch", "show-signature", gitSigns},
 	{"git verify-commit,git verify-tag", "*", gitSigns},
 	{"git rebase", "x,exec: i,interactive edit-todo", runs},
 	{"git rebase", "s,strategy:", "runs git-merge-…, found on PATH"},
@@ -60,6 +60,7 @@ var gitTable = []carrierRow{
 	{"git tag", "e,edit", gitEditor},
 	{"git branch", "edit-description", gitEditor},
 	{"git notes edit,git replace", "edit e", gitEditor},
+	{"git notes", "ref:", ""},
 	{"git config", "e,edit f,file: blob:", "edits, or reads another file"},
 	{"git config", "type: t: default: get-color: comment: url: value:", ""},
 	{"git remote add,git remote set-url,git worktree", "", ""},
@@ -100,6 +101,9 @@ func gitAddress(argv []Word, operands []int) string {
 var gitMessages = newGrammar("m,message: F,file: C,reuse-message: no-edit dry-run porcelain fixup: c,reedit-message: t,template: squash: author: date: cleanup: trailer: " +
 	"a,all s,signoff n,no-verify v,verbose q,quiet amend allow-empty allow-empty-message no-gpg-sign reset-author o,only i,include no-signoff u,local-user: f,force d,delete l,list annotate sign")
 
+// gitKeepsMessage are the options with --no- that take back no message.
+const gitKeepsMessage = "--no-edit --no-verify --no-gpg-sign --no-signoff --no-sign --no-post-rewrite --no-status --no-verbose --no-quiet --no-column --no-stdout --no-stderr"
+
 // gitMessage: without a message git starts an editor, and an editor may read commands
 // from a pipe.
 func gitMessage(argv []Word, operands []int) string {
@@ -114,6 +118,9 @@ func gitMessage(argv []Word, operands []int) string {
 		}
 		if !strings.HasPrefix(w.Prefix, "-") {
 			continue
+		}
+		if strings.HasPrefix(w.Prefix, "--no") && !HasField(gitKeepsMessage, w.Text) {
+			return w.Text + " may take back the message, and without one git " + gitEditor
 		}
 		if argv[0].Text == "tag" && !strings.HasPrefix(w.Prefix, "--") && strings.ContainsAny(w.Prefix, "asu") ||
 			strings.HasPrefix(w.Prefix, "--an") || strings.HasPrefix(w.Prefix, "--si") && argv[0].Text == "tag" || strings.HasPrefix(w.Prefix, "--local") {
@@ -178,6 +185,35 @@ func gitFormat(argv []Word, _ []int) string {
 	return ""
 }
 
+// signed matches a placeholder of a format for references that has git check signatures.
+var signed = lazy.Regexp(`%\(\*?signature`)
+
+// gitRefs: references can be shown, and sorted, by what a check of their signatures says.
+func gitRefs(argv []Word, _ []int) string {
+	sorts := false // the word is the value of --sort
+	for _, w := range argv[1:] {
+		name, key, has := strings.Cut(w.Prefix, "=")
+		sorting := len(name) > 3 && strings.HasPrefix("--sort", name)
+		shows := len(name) > 3 && strings.HasPrefix("--format", name)
+		switch {
+		case sorting && has && (!w.Static || strings.Contains(key, "signature")),
+			sorts && (!w.Static || strings.Contains(w.Text, "signature")),
+			shows && has && !w.Static,
+			signed().MatchString(w.Text):
+			return Quote(w.Text) + " may run gpg, or what the repository names for it"
+		}
+		sorts = sorting && !has
+	}
+	return ""
+}
+
+func gitTag(argv []Word, operands []int) string {
+	if why := gitRefs(argv, operands); why != "" {
+		return why
+	}
+	return gitMessage(argv, operands)
+}
+
 // gitContinues: --continue after a conflict asks for a message, in an editor.
 func gitContinues(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
@@ -190,6 +226,20 @@ func gitContinues(argv []Word, _ []int) string {
 
 // plainSettings are the settings that name no program, no file and no server.
 var plainSettings = lazy.Regexp(`^(user\.(name|email)|color\..*|column\..*|advice\..*|init\.defaultbranch|push\.(default|autosetupremote|followtags)|pull\.(rebase|ff)|fetch\.prune|rebase\.(autosquash|autostash)|merge\.(conflictstyle|ff)|diff\.(algorithm|renames|mnemonicprefix|noprefix|colormoved)|core\.(autocrlf|eol|filemode|ignorecase|quotepath|safecrlf|abbrev|longpaths|precomposeunicode)|branch\..*\.(merge|rebase|remote)|rerere\.enabled|log\.(date|decorate)|status\..*|commit\.verbose|help\.autocorrect)$`)
+
+// gitReads reports whether git config is asked for a setting. Behind -- and as the value of
+// another option, --get is what a setting is set to.
+func gitReads(argv []Word) bool {
+	for _, w := range argv[1:] {
+		if strings.HasPrefix(w.Text, "--get") {
+			return true
+		}
+		if !HasField("--global --system --local --worktree --show-origin --show-scope --null -z --name-only --includes --bool --int --path", w.Text) && !strings.HasPrefix(w.Text, "--type=") {
+			return false
+		}
+	}
+	return false
+}
 
 // gitSetting: reading a setting is no carrier, nor is setting one of plainSettings.
 func gitSetting(argv []Word, operands []int) string {
@@ -211,7 +261,10 @@ func gitSetting(argv []Word, operands []int) string {
 	case "edit", "rename-section", "remove-section":
 		return "edits the configuration"
 	}
-	reading := slices.ContainsFunc(argv, func(w Word) bool { return strings.HasPrefix(w.Text, "--get") })
+	if slices.ContainsFunc(argv, func(w Word) bool { return strings.HasPrefix(w.Text, "--ren") }) {
+		return "gives a section of the configuration another name, and with it its settings"
+	}
+	reading := gitReads(argv)
 	if len(words) == 0 || !set && (len(words) == 1 || reading) {
 		return ""
 	}

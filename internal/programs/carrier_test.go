@@ -55,7 +55,7 @@ func TestCarrier(t *testing.T) {
 		"curl u", "curl -sS u", "curl -o /dev/null u", "curl -H x -d y u", "curl -X POST u", "curl -Xo u", "wget u", "wget -qO - u", "wget -qO- u",
 		"make", "make -j 4 test", "npm test", "npm install", "go test ./...", "go build", "go vet ./...", "cargo build --release", "pip install x", "pip install -r x", "docker ps", "docker --log-level x ps", "docker build .", "kubectl get pods", "kubectl -n x get pods", "kubectl apply -f x",
 		"systemctl status x", "crontab -l", "openssl version", "sqlite3 x.db 'select 1'", "nc h 1", "ip addr", "ip -n x addr", "find . -name x", "find . -exec ls {} ;",
-		"python3 -V", "perl -v", "node x.js -r", "node x.js --import=y", "python3 x.py", "perl x.pl -MX", "ruby x.rb -r", "journalctl -u x", "jq . x", "uniq a", "uniq -c", "uniq -f 1 a", "xxd -l 5 a", "file x", "nm x", "gcc -O2 -o x x.c -Wl,-rpath,/x", "curl -sw %{http_code} u", "npm test -- -x", "npm install --prefer-offline", "zip -r x TT", "node --max_old_space_size=5 x.js", "diff a b", "install -m 644 a b",
+		"python3 -V", "perl -v", "node x.js -r", "node x.js --import=y", "python3 x.py", "perl x.pl -MX", "ruby x.rb -r", "journalctl -u x", "jq . x", "uniq a", "uniq -c", "uniq -f 1 a", "xxd -l 5 a", "file x", "nm x", "gcc -O2 -o x x.c -Wl,-rpath,/x", "curl -sw %{http_code} u", "npm test -- -x", "npm -s test", "npm -w x ci", "pnpm -C x test", "pnpm --filter=x -r test", "yarn", "yarn --cwd x test", "bun run x.ts", "bun test", "uv --directory x sync", "npm install --prefer-offline", "zip -r x TT", "node --max_old_space_size=5 x.js", "diff a b", "install -m 644 a b",
 	} {
 		if reason, hit := Carrier(line(in)); hit {
 			t.Errorf("carrier(%s): %s", in, reason)

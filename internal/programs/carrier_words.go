@@ -11,21 +11,22 @@ import (
 var carrierWords = map[string]func(argv []Word, operands []int) string{
 	"git clone": gitAddress, "git fetch": gitAddress, "git pull": gitPull, "git push": gitAddress, "git ls-remote": gitAddress,
 	"git fetch-pack": gitAddress, "git send-pack": gitAddress, "git submodule": gitAddress, "git remote": gitAddress,
-	"git remote add": gitAddress, "git remote set-url": gitAddress,
+	"git remote add": gitAddress, "git remote set-url": gitAddress, "git request-pull": gitAddress,
 	"git config": gitSetting,
-	"git commit": gitMessage, "git tag": gitMessage, "git notes": gitMessage,
+	"git commit": gitMessage, "git tag": gitTag, "git notes": gitMessage,
+	"git branch": gitRefs, "git for-each-ref": gitRefs, "git stash": gitFormat, "git shortlog": gitFormat, "git diff-tree": gitFormat, "git format-patch": gitFormat,
 	"git rebase": gitContinues, "git merge": gitContinues, "git cherry-pick": gitContinues, "git revert": gitContinues,
 	"git log": gitFormat, "git show": gitFormat, "git whatchanged": gitFormat, "git rev-list": gitFormat, "git reflog": gitFormat,
 	"openssl": opensslKey, "java": javaAgent,
 	"apt": aptFile, "apt-get": aptFile, "aptitude": aptFile,
 	"psql": databaseInput, "mysql": databaseInput, "mariadb": databaseInput, "mongo": databaseInput, "mongosh": databaseInput,
 	"make": makeVariable, "gmake": makeVariable, "bmake": makeVariable,
-	"crontab": crontabFile, "yarn": yarnScript,
-	"ip":  ipExec,
-	"tar": tarLetters, "gtar": tarLetters, "bsdtar": tarLetters,
+	"crontab": crontabFile,
+	"ip":      ipExec,
+	"tar":     tarLetters, "gtar": tarLetters, "bsdtar": tarLetters,
 	"sqlite3": sqliteText, "sqlite": sqliteText,
 	"zip": zipTest,
-	"npm": npmFlags, "pnpm": npmFlags,
+	"npm": packageCommand, "pnpm": packageCommand, "yarn": packageCommand, "bun": packageCommand,
 	"curl": curlFormat,
 	"uniq": secondFile, "guniq": secondFile, "xxd": secondFile,
 	"gcc": toolOptions, "g++": toolOptions, "cc": toolOptions, "c++": toolOptions, "clang": toolOptions, "clang++": toolOptions, "tcc": toolOptions, "c89": toolOptions, "c99": toolOptions, "cpp": toolOptions, "gfortran": toolOptions, "gccgo": toolOptions, "gdc": toolOptions,
@@ -137,27 +138,6 @@ func secondFile(argv []Word, operands []int) string {
 	return ""
 }
 
-// npmFlags: npm accepts its long options behind any number of dashes, and abbreviated.
-func npmFlags(argv []Word, _ []int) string {
-	for _, w := range argv[1:] {
-		name, _, _ := strings.Cut(strings.TrimLeft(w.Prefix, "-"), "=")
-		if w.Text == "--" {
-			break
-		}
-		if len(name) < 3 || !strings.HasPrefix(w.Prefix, "-") {
-			continue
-		}
-		for _, long := range npmRuns {
-			if strings.HasPrefix(long, name) {
-				return w.Text + " " + runs
-			}
-		}
-	}
-	return ""
-}
-
-var npmRuns = strings.Fields("script-shell userconfig globalconfig node-options editor shell viewer prefix git")
-
 // toolOptions: compilers and linkers read options from files, and pass some on to others.
 func toolOptions(argv []Word, _ []int) string {
 	for i, w := range argv[1:] {
@@ -192,14 +172,6 @@ func crontabFile(_ []Word, operands []int) string {
 		return "takes commands that run later from a file"
 	}
 	return ""
-}
-
-// yarnScript: a word that is no subcommand is a script of the package.
-func yarnScript(argv []Word, operands []int) string {
-	if len(operands) == 0 || HasField("install add remove up upgrade test build lint info why list outdated audit cache pack version workspaces", argv[operands[0]].Text) {
-		return ""
-	}
-	return Quote(argv[operands[0]].Text) + " may be a script of the package"
 }
 
 // ipExec: ip accepts any abbreviation of "netns exec" and "vrf exec".

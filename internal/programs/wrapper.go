@@ -93,9 +93,9 @@ func Peel(argv []Word) Layer {
 	if isLoader(name) {
 		name = "ld.so"
 	}
-	if len(argv) > 1 && argv[1].Static {
-		if w := wrappers()[name+" "+argv[1].Text]; w != nil {
-			return w.peel(name+" "+argv[1].Text, argv[1:])
+	if subcommands[name] {
+		if l := peelSubcommand(name, argv); l.Kind != LayerNone {
+			return l
 		}
 	}
 	w := wrappers()[name]
@@ -103,6 +103,29 @@ func Peel(argv []Word) Layer {
 		return Layer{}
 	}
 	return w.peel(name, argv)
+}
+
+// peelSubcommand reads the layer of a subcommand that is a wrapper. Options may stand before
+// it, and the word behind an option may be its value. For managers of packages,
+// packageCommand looks at what stands behind options.
+func peelSubcommand(name string, argv []Word) Layer {
+	for i, word := range argv[1:] {
+		if _, ok := packageManagers[name]; ok && i > 0 {
+			break
+		}
+		before := argv[i]
+		switch option := i > 0 && before.MayBeOption() && !strings.Contains(before.Prefix, "="); {
+		case !word.Static && wrappers()[name] == nil && carriers()[name] == nil:
+			return Layer{Name: name}.refuse("which command of "+name+" "+Quote(word.Text)+" stands for is not known", argv[i+1:])
+		case !word.Static:
+			return Layer{}
+		case wrappers()[name+" "+word.Text] != nil:
+			return wrappers()[name+" "+word.Text].peel(name+" "+word.Text, argv[i+1:])
+		case !word.MayBeOption() && !option:
+			return Layer{}
+		}
+	}
+	return Layer{}
 }
 
 func (w *wrapper) peel(name string, argv []Word) Layer {
@@ -197,7 +220,12 @@ func isWrapper(name string) bool {
 }
 
 func HasField(list, name string) bool {
-	return slices.Contains(strings.Fields(list), name)
+	for field := range strings.FieldsSeq(list) {
+		if field == name {
+			return true
+		}
+	}
+	return false
 }
 
 // isLoader reports whether name is that of a dynamic loader, which runs the program in its
