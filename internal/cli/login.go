@@ -100,12 +100,11 @@ func (a *app) login(ctx context.Context, at, name, fingerprint string) (got logg
 	if only, ok := (&access.Grant{Agents: self.Agents}).Only(); ok {
 		to.Agent = only
 	}
-	all, err := reach.ReadContexts(a.getenv)
-	if err != nil {
-		return got, err
-	}
-	all.Contexts[name], all.Current = to, name
-	return loggedIn{name, to.URL, self}, all.Write(a.getenv)
+	_, err = reach.ChangeContexts(ctx, a.getenv, func(all *reach.Contexts) error {
+		all.Contexts[name], all.Current = to, name
+		return nil
+	})
+	return loggedIn{name, to.URL, self}, err
 }
 
 // secret refuses to send a key over a network that others can read.
@@ -210,8 +209,8 @@ chosen here.`,
 	use := &cobra.Command{
 		Use: "use [flags] NAME", Short: "Have commands go to a gateway", Args: cmdline.Exactly("name of a context"), ValidArgsFunction: first(a.completeContexts),
 		Long: "Have commands go to a gateway that you logged in to, or with local to that of this\nmachine.",
-		RunE: func(_ *cobra.Command, args []string) error {
-			return a.changeContexts(args[0], a.goTo(args[0], "Commands go to: "+visible(args[0])), func(all *reach.Contexts) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.changeContexts(cmd.Context(), args[0], a.goTo(args[0], "Commands go to: "+visible(args[0])), func(all *reach.Contexts) error {
 				_, _, err := all.Get(args[0])
 				all.Current = args[0]
 				return err
@@ -221,8 +220,8 @@ chosen here.`,
 	rm := &cobra.Command{
 		Use: "rm [flags] NAME", Short: "Forget a gateway and the key for it", Aliases: []string{"remove"}, Args: cmdline.Exactly("name of a context"), ValidArgsFunction: first(a.completeContexts),
 		Long: "Forget a gateway and the key for it. The key still works; corral keys revoke ends\nit.",
-		RunE: func(_ *cobra.Command, args []string) error {
-			return a.changeContexts(args[0], "Forgotten: "+visible(args[0]), func(all *reach.Contexts) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.changeContexts(cmd.Context(), args[0], "Forgotten: "+visible(args[0]), func(all *reach.Contexts) error {
 				if _, ok := all.Contexts[args[0]]; !ok {
 					_, _, err := all.Get(cmp.Or(args[0], "-"))
 					return cmp.Or(err, error(corral.Errorf(corral.ErrInvalid, "name another", "%s is the gateway of this machine", args[0])))
@@ -250,14 +249,8 @@ func (a *app) goTo(name, said string) string {
 }
 
 // changeContexts changes the contexts, prints what was done, and the one of that name.
-func (a *app) changeContexts(name, said string, change func(*reach.Contexts) error) error {
-	all, err := reach.ReadContexts(a.getenv)
-	if err == nil {
-		err = change(&all)
-	}
-	if err == nil {
-		err = all.Write(a.getenv)
-	}
+func (a *app) changeContexts(ctx context.Context, name, said string, change func(*reach.Contexts) error) error {
+	all, err := reach.ChangeContexts(ctx, a.getenv, change)
 	return a.answer(contextRow{name, all.Contexts[name].URL, all.Current == name}, err, func() string { return said })
 }
 

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
+	"github.com/corral-exec/corral/internal/state/filelock"
 )
 
 // A Context is a remote gateway, and the key for it.
@@ -91,23 +93,37 @@ func ReadContexts(getenv func(string) string) (Contexts, error) {
 	return c, nil
 }
 
-// Write writes the file so that only this user can read it.
-func (c Contexts) Write(getenv func(string) string) error {
+// ChangeContexts changes this user's contexts, one change at a time, and returns them. Only
+// this user can read the file.
+func ChangeContexts(ctx context.Context, getenv func(string) string, change func(*Contexts) error) (Contexts, error) {
 	path, err := contextsFile(getenv)
 	if err != nil {
-		return err
+		return Contexts{}, err
+	}
+	failed := func(err error) (Contexts, error) { return Contexts{}, fmt.Errorf("cannot write the contexts: %w", err) }
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return failed(err)
+	}
+	lock, err := filelock.Open(ctx, path+".lock")
+	if err != nil {
+		return failed(err)
+	}
+	defer lock.Close()
+	c, err := ReadContexts(getenv)
+	if err == nil {
+		err = change(&c)
+	}
+	if err != nil {
+		return c, err
 	}
 	data, err := json.MarshalIndent(c, "", " ")
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o755)
-	}
 	if err == nil {
 		err = atomicfile.Write(path, append(data, '\n'), atomicfile.Options{Durable: true})
 	}
 	if err != nil {
-		return fmt.Errorf("cannot write the contexts: %w", err)
+		return failed(err)
 	}
-	return nil
+	return c, nil
 }
 
 // Names lists them, sorted.
