@@ -2,6 +2,8 @@ package outlog
 
 import (
 	"encoding/binary"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -156,5 +158,14 @@ func TestOverwritten(t *testing.T) {
 		if got := l.overwritten(off); got != want {
 			t.Errorf("%d: %v, want %v", off, got, want)
 		}
+	}
+}
+
+// What was on its way to a log when it was let go of is an error.
+func TestAppendAfterAbandon(t *testing.T) {
+	l := New(testRoot(t), "x", corral.LogLimit{})
+	l.Abandon()
+	if err := l.Append(corral.Stdout, 0, []byte("late")); !errors.Is(err, fs.ErrClosed) {
+		t.Error(err)
 	}
 }

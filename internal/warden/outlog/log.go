@@ -206,6 +206,9 @@ func (l *Log) turned(n int64) bool { return l.size+n > l.head+l.tail }
 // beginRun makes sure that the bytes that follow are known to be of stream,
 // and that the file exists.
 func (l *Log) beginRun(stream corral.Stream) error {
+	if l.root == nil {
+		return fmt.Errorf("cannot add to the log of %s: %w", l.id, fs.ErrClosed)
+	}
 	if l.out == nil {
 		out, err := l.root.OpenFile(l.id+suffixOut, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {

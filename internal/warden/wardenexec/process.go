@@ -347,6 +347,9 @@ func (p *process) adoptFrom(ctx context.Context, c *client) (err error) {
 	p.setLog(log)
 	defer func() {
 		if err != nil {
+			if carrier := p.carry(); carrier != nil { // what it was sent may be on its way to the log
+				carrier.stop()
+			}
 			p.setCarrier(nil)
 			log.Abandon()
 		}
