@@ -44,14 +44,7 @@ func TestHostsRoutes(t *testing.T) {
 	for _, host := range []string{"sandbox", "gateway", "node"} {
 		key := g.key(keys, api.NewKey{Name: host, Role: "admin", Hosts: []string{host}})
 		for _, rt := range g.server.table() {
-			method, path, ok := strings.Cut(rt.pattern, " ")
-			if !ok {
-				method, path = http.MethodPost, rt.pattern
-			}
-			path = strings.NewReplacer("{id}", "x", "{write}", "w", "{name}", "n", "{port}", "80", "{path...}", "a").Replace(path)
-			if strings.HasSuffix(path, "/events") || strings.HasSuffix(path, "/changes") {
-				path += "?once"
-			}
+			method, path := requestOf(rt.pattern, "x")
 			a := g.as(key, method, path, "")
 			need := hostOf(rt.pattern)
 			if refused := a.status == 403 && strings.Contains(a.body, "the key"); refused != (need != "" && need != host) {
@@ -67,14 +60,10 @@ func TestHostsRoutesE2B(t *testing.T) {
 	box := g.create(g.newKey("maker", access.Agent, "e2b"), "{}")
 	other := g.key(g.keys, api.NewKey{Name: "other", Role: "admin", Agents: []string{"e2b"}, Hosts: []string{"gateway", "node"}})
 	for _, rt := range g.server.e2bRoutes().control {
-		method, path, ok := strings.Cut(rt.pattern, " ")
-		if !ok {
-			method, path = http.MethodPost, rt.pattern
-		}
 		if strings.HasPrefix(rt.pattern, "PUT /templates") || strings.Contains(rt.pattern, "/volumecontent/") { // by a link that was signed, or a token
 			continue
 		}
-		path = strings.NewReplacer("{id}", box.ID, "{what}", "y", "{hash}", "h", "{build}", "b").Replace(path)
+		method, path := requestOf(rt.pattern, box.ID)
 		if a := g.call(method, path, "", "X-API-KEY", other); a.status != 403 {
 			t.Errorf("%s: %d %s", rt.pattern, a.status, a.body)
 		}

@@ -126,14 +126,7 @@ func TestRolesRoutes(t *testing.T) {
 		for _, agents := range [][]string{nil, {"mine-*"}} {
 			key := g.key(keys, api.NewKey{Name: fmt.Sprint(role, agents), Role: string(role), Agents: agents})
 			for _, rt := range g.server.table() {
-				method, path, ok := strings.Cut(rt.pattern, " ")
-				if !ok {
-					method, path = http.MethodPost, rt.pattern
-				}
-				path = strings.NewReplacer("{id}", "x", "{write}", "w", "{name}", "n", "{port}", "80", "{path...}", "a").Replace(path)
-				if strings.HasSuffix(path, "/events") || strings.HasSuffix(path, "/changes") {
-					path += "?once"
-				}
+				method, path := requestOf(rt.pattern, "x")
 				a := g.as(key, method, path, "", api.HeaderAgent, "mine-1")
 				refused := a.status == 403 && strings.Contains(a.body, "the key")
 				if want := !role.Has(rt.right) || rt.whole && agents != nil; refused != want {
@@ -153,11 +146,7 @@ func TestRolesRoutesE2B(t *testing.T) {
 	g := newE2BRig(t)
 	routes := g.server.e2bRoutes().control
 	call := func(rt route, key string) (string, answer) {
-		method, path, ok := strings.Cut(rt.pattern, " ")
-		if !ok {
-			method, path = http.MethodPost, rt.pattern
-		}
-		path = strings.NewReplacer("{id}", "x", "{what}", "y", "{hash}", "h", "{build}", "b").Replace(path)
+		method, path := requestOf(rt.pattern, "x")
 		return rt.pattern, g.call(method, path, "{", "X-API-KEY", key)
 	}
 	for _, role := range access.Roles {

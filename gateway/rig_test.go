@@ -224,3 +224,16 @@ func request(ctx context.Context, t testing.TB, method, url, body string) *http.
 	r.Header.Set("Content-Type", api.TypeJSON)
 	return r
 }
+
+// requestOf is a request of a route, about what has an id; POST where any method is served.
+func requestOf(pattern, id string) (method, path string) {
+	method, path, ok := strings.Cut(pattern, " ")
+	if !ok {
+		method, path = http.MethodPost, pattern
+	}
+	path = strings.NewReplacer("{id}", id, "{write}", "w", "{name}", "n", "{port}", "80", "{path...}", "a", "{what}", "y", "{hash}", "h", "{build}", "b").Replace(path)
+	if strings.HasSuffix(path, "/events") || strings.HasSuffix(path, "/changes") {
+		path += "?once"
+	}
+	return method, path
+}

@@ -111,7 +111,7 @@ func (s *Server) getSandbox(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, b)
 }
 
-// toSandbox is a handler that does something to a sandbox, of which there is nothing to say.
+// toSandbox changes a sandbox. Its answer has no body.
 func (s *Server) toSandbox(do func(k Sandboxes, ctx context.Context, name string) error) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := do(s.cfg.Sandboxes, r.Context(), r.PathValue("name")); err != nil {

@@ -359,7 +359,7 @@ func TestRemove(t *testing.T) {
 	if err := s.Remove(t.Context(), ours.id); !errors.Is(err, corral.ErrInvalid) || !strings.Contains(corral.Hint(err), "sandboxes") {
 		t.Errorf("in use: %v", err)
 	}
-	ours.tags = append(ours.tags, "mine:1") // of which the engine says the same
+	ours.tags = append(ours.tags, "mine:1") // the engine refuses this with the same error
 	if err := s.Remove(t.Context(), ours.id); !errors.Is(err, corral.ErrInvalid) || !strings.Contains(corral.Hint(err), "names") {
 		t.Errorf("with two names: %v, %s", err, corral.Hint(err))
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/corral-exec/corral/sandbox/docker"
 )
 
-// Podman tells of which steps an image was made in another way than Docker, and still has
-// Corral's own listed and removed.
+// Podman describes the steps of an image in another way than Docker does. Corral's own images
+// are listed and removed there as well.
 func TestPodmanOwnImages(t *testing.T) {
 	e, err := docker.New(docker.Options{Name: "podman", Host: enginetest.Podman(t)})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 // Retention bounds the sessions that are kept after their end. The oldest go first; for
 // Bytes, those of the key whose sessions have most output, so that no key makes the gateway
-// forget what others ran. A session that runs, that a call waits for or holds, or that is to linger, is never
-// forgotten.
+// forget what others ran. A session that runs, that a call waits for or holds, or that is to
+// linger, is never forgotten.
 type Retention struct {
 	Count int           // sessions of one agent; 0: 200
 	Bytes int64         // output of all sessions; 0: 2 GiB

@@ -347,9 +347,7 @@ func (p *process) adoptFrom(ctx context.Context, c *client) (err error) {
 	p.setLog(log)
 	defer func() {
 		if err != nil {
-			if carrier := p.carry(); carrier != nil { // what it was sent may be on its way to the log
-				carrier.stop()
-			}
+			p.stopCarrier() // what it was sent may be on its way to the log
 			p.setCarrier(nil)
 			log.Abandon()
 		}
@@ -550,14 +548,15 @@ func (p *process) abandon() {
 
 // stopWith ends this end of a process; false if it had ended.
 func (p *process) stopWith(err error) bool {
-	stop := func() {
-		if c := p.carry(); c != nil {
-			c.stop()
-		}
-	}
-	defer stop() // one that came meanwhile
-	stop()
+	defer p.stopCarrier() // one that came meanwhile
+	p.stopCarrier()
 	return p.conclude(corral.Exit{}, err)
+}
+
+func (p *process) stopCarrier() {
+	if c := p.carry(); c != nil {
+		c.stop()
+	}
 }
 
 // conclude settles what Wait returns, once.
