@@ -71,7 +71,7 @@ type Gateway struct {
 	hub       *hub.Hub // nil if it does not listen for nodes
 	sessions  *session.Manager
 	server    *gateway.Server
-	keys      *access.Store // nil: it listens nowhere
+	keys      *access.Store
 	signIns   *access.SignIns
 	e2b       *e2b.Server // nil: clients of E2B are not served
 
@@ -140,8 +140,11 @@ func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error
 	} else if err != nil {
 		return nil, err
 	}
+	if s.keys, err = access.Open(filepath.Join(s.dir, api.KeysFile)); err != nil {
+		return nil, err
+	}
 	s.undoPatches(ctx)
-	s.hosts.policies.serve(s.sessions)
+	s.hosts.policies.serve(s.sessions, s.keys)
 	if !listen {
 		return s, s.record().Write(s.dir)
 	}
@@ -156,9 +159,6 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 	}
 	as := s.hosts.policies.live.Config().Gateway
 	var err error
-	if s.keys, err = access.Open(filepath.Join(s.dir, api.KeysFile)); err != nil {
-		return err
-	}
 	cfg.Keys = s.keys
 	if cfg.SignIns, err = access.OpenSignIns(filepath.Join(s.dir, api.SignInFile)); err != nil {
 		s.log.Warn("browsers have to sign in to the console again", "error", err)

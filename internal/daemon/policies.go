@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
@@ -119,6 +120,7 @@ func (p *policies) decide(on Executor, nodes guard.Nodes) {
 	}
 	p.guard = guard.New(guard.Config{
 		Settings: p.live.Config, File: p.file, Desk: p.desk, Plan: plan, Nodes: nodes, Overrides: p.over, Home: AccountHome(), Log: p.log,
+		Caller: func(ctx context.Context) string { return access.From(ctx).Ref() },
 	})
 }
 
@@ -141,10 +143,10 @@ func (p *policies) agent(name string) config.Agent {
 }
 
 // serve does what follows from the answers to approvals, until close.
-func (p *policies) serve(sessions *session.Manager) {
+func (p *policies) serve(sessions *session.Manager, keys *access.Store) {
 	var ctx context.Context
 	ctx, p.cancel = context.WithCancel(context.Background())
-	p.owned.Go(func() { p.guard.Serve(ctx, released{p, sessions}) })
+	p.owned.Go(func() { p.guard.Serve(ctx, released{p, sessions, keys}) })
 }
 
 // stop ends serve.
@@ -171,12 +173,21 @@ func (p *policies) close() error {
 type released struct {
 	*policies
 	sessions *session.Manager
+	keys     *access.Store
 }
 
-// Run implements guard.Handler.
-func (r released) Run(ctx context.Context, agent string, cmd corral.Command) error {
-	exec := r.agent(agent).Tools.Exec
-	_, err := r.sessions.Agent(agent).Begin(letThrough(ctx), session.Options{
+// Run implements guard.Handler. The key that asked for the command bounds it, as if it
+// had run at once.
+func (r released) Run(ctx context.Context, rec approval.Record, cmd corral.Command) error {
+	if n, _ := rec.Noted(); n.Caller != "" {
+		g := r.keys.Grant(n.Caller)
+		if g == access.Nothing {
+			return corral.Errorf(corral.ErrDenied, "ask for it with a key that is valid", "the key that asked for it has ended")
+		}
+		ctx = access.WithGrant(ctx, g)
+	}
+	exec := r.agent(rec.Agent).Tools.Exec
+	_, err := r.sessions.Agent(rec.Agent).Begin(letThrough(ctx), session.Options{
 		Command: cmd, Background: true, Keep: true,
 		NotifyOnExit: exec.NotifyOnExit.Value, RunningNotice: exec.ApprovalRunningNoticeMs.Value,
 	})
@@ -185,11 +196,11 @@ func (r released) Run(ctx context.Context, agent string, cmd corral.Command) err
 
 // Resume implements guard.Handler. A session that is not in the table has ended
 // and was removed.
-func (r released) Resume(ctx context.Context, agent string, cmd corral.Command) error {
-	if _, err := r.sessions.Agent(agent).Session(cmd.ID); err != nil {
+func (r released) Resume(ctx context.Context, rec approval.Record, cmd corral.Command) error {
+	if _, err := r.sessions.Agent(rec.Agent).Session(cmd.ID); err != nil {
 		return nil
 	}
-	return r.Run(ctx, agent, cmd)
+	return r.Run(ctx, rec, cmd)
 }
 
 // Denied implements guard.Handler.

@@ -42,11 +42,14 @@ type Note struct {
 	Command corral.Command `json:"command"`
 	Env     bool           `json:"env,omitempty"` // there were variables
 	Route   *corral.Route  `json:"route,omitempty"`
+	// Caller is by what right the command was asked for, and runs later. It is a name that
+	// only the guard's Config.Caller and Handler know the meaning of. Empty: by every right.
+	Caller string `json:"caller,omitempty"`
 }
 
 // NewNote is the Note of a command, for Request.Note. A command without an ID gets one.
-func NewNote(cmd corral.Command, route corral.Route) (json.RawMessage, error) {
-	n := Note{Command: cmd, Env: len(cmd.Env) > 0, Route: &route}
+func NewNote(cmd corral.Command, route corral.Route, caller string) (json.RawMessage, error) {
+	n := Note{Command: cmd, Env: len(cmd.Env) > 0, Route: &route, Caller: caller}
 	n.Command.Env = nil
 	if n.Command.ID == "" {
 		n.Command.ID = corral.NewID()

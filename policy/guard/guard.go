@@ -35,6 +35,9 @@ type Config struct {
 	// Nodes decide on commands that go to them. Nil: such commands are decided on by
 	// their text alone.
 	Nodes Nodes
+	// Caller names the right by which a command with that context is asked for; see
+	// approval.Note. Nil: every command is asked for by every right.
+	Caller func(context.Context) string
 
 	// View is the file system of the gateway. Nil: policy.OS.
 	View policy.View
@@ -180,7 +183,7 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 	if e.node != nil && e.node.id != "" {
 		cmd.Node = e.node.id // it must run on this node later, even if the name moves to another
 	}
-	note, err := e.note(cmd)
+	note, err := g.note(ctx, cmd, e)
 	if err != nil {
 		return cmd, err
 	}

@@ -183,8 +183,8 @@ type record struct {
 	changed  chan struct{}
 }
 
-func (h *record) Run(ctx context.Context, agent string, cmd corral.Command) error {
-	out, err := h.guard.For(agent)(ctx, cmd, gateway)
+func (h *record) Run(ctx context.Context, rec approval.Record, cmd corral.Command) error {
+	out, err := h.guard.For(rec.Agent)(ctx, cmd, gateway)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (h *record) Run(ctx context.Context, agent string, cmd corral.Command) erro
 	return nil
 }
 
-func (h *record) Resume(_ context.Context, _ string, cmd corral.Command) error {
+func (h *record) Resume(_ context.Context, _ approval.Record, cmd corral.Command) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.resumed = append(h.resumed, cmd)

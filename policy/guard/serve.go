@@ -16,21 +16,25 @@ import (
 type Handler interface {
 	// Run starts a command that was approved, in the background. Its ID and
 	// Approval are set; starting it again runs nothing.
-	Run(ctx context.Context, agent string, cmd corral.Command) error
+	Run(ctx context.Context, rec approval.Record, cmd corral.Command) error
 	// Resume starts a command if the program may have died before it was started. It
 	// does nothing if the command was started, or is forgotten.
-	Resume(ctx context.Context, agent string, cmd corral.Command) error
+	Resume(ctx context.Context, rec approval.Record, cmd corral.Command) error
 	// Denied tells the agent that a command will not run, and why. It may be called
 	// more than once. Attended: a call waited for the answer and was told.
 	Denied(ctx context.Context, rec approval.Record, why string, attended bool) error
 }
 
 // note is the data to run the command later; nil if the gateway runs it, not this node.
-func (e *Explanation) note(cmd corral.Command) (json.RawMessage, error) {
+func (g *Guard) note(ctx context.Context, cmd corral.Command, e Explanation) (json.RawMessage, error) {
 	if e.forGateway {
 		return nil, nil
 	}
-	return approval.NewNote(cmd, e.Route)
+	caller := ""
+	if g.cfg.Caller != nil {
+		caller = g.cfg.Caller(ctx)
+	}
+	return approval.NewNote(cmd, e.Route, caller)
 }
 
 // remember keeps the environment of a command that waits, in memory only.
@@ -156,7 +160,7 @@ func (g *Guard) handleAnswer(ctx context.Context, rec approval.Record, h Handler
 	default:
 		ctx = context.WithValue(ctx, firstUse{}, true)
 	}
-	err := run(ctx, rec.Agent, cmd)
+	err := run(ctx, rec, cmd)
 	if err == nil || ctx.Err() != nil || errors.Is(err, errUsed) || errors.Is(err, corral.ErrLost) { // lost: its session will show what happened
 		return nil
 	}

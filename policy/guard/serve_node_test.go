@@ -23,8 +23,8 @@ func (n *oneNode) Decide(context.Context, string, string, corral.Command) (id, n
 // onNodes is a record whose commands go to nodes.
 type onNodes struct{ *record }
 
-func (h onNodes) Run(ctx context.Context, agent string, cmd corral.Command) error {
-	out, err := h.guard.For(agent)(ctx, cmd, corral.Route{Host: corral.HostNode, Node: cmd.Node, Guarded: true})
+func (h onNodes) Run(ctx context.Context, rec approval.Record, cmd corral.Command) error {
+	out, err := h.guard.For(rec.Agent)(ctx, cmd, corral.Route{Host: corral.HostNode, Node: cmd.Node, Guarded: true})
 	if err == nil {
 		h.mu.Lock()
 		h.ran = append(h.ran, out)

@@ -14,8 +14,8 @@ import (
 // used its approval.
 type goesAway struct{ *record }
 
-func (h goesAway) Run(ctx context.Context, agent string, cmd corral.Command) error {
-	if _, err := h.guard.For(agent)(ctx, cmd, gateway); err != nil {
+func (h goesAway) Run(ctx context.Context, rec approval.Record, cmd corral.Command) error {
+	if _, err := h.guard.For(rec.Agent)(ctx, cmd, gateway); err != nil {
 		return err
 	}
 	return corral.Errorf(corral.ErrUnavailable, "", "the machine went away")
