@@ -112,11 +112,24 @@ func (s *SignIns) Begin(ref string) (SignedIn, error) {
 	in := SignedIn{Cookie: rand.Text() + rand.Text(), Token: rand.Text() + rand.Text(), Expires: time.Now().Add(SignInTTL).UTC().Truncate(time.Second)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := s.current()
-	if len(list) >= maxSignIns {
-		list = list[len(list)-maxSignIns+1:]
-	}
+	list := withRoom(s.current())
 	return in, s.write(append(list, signIn{hash(in.Cookie), hash(in.Token), ref, in.Expires}))
+}
+
+// withRoom is a list, the oldest first, with room for one more. If it is full, whose Ref has
+// most of it loses the oldest: no key signs the browsers of others out.
+func withRoom(list []signIn) []signIn {
+	for len(list) >= maxSignIns {
+		n, largest := map[string]int{}, ""
+		for _, in := range list {
+			if n[in.Ref]++; n[in.Ref] > n[largest] {
+				largest = in.Ref
+			}
+		}
+		at := slices.IndexFunc(list, func(in signIn) bool { return in.Ref == largest })
+		list = slices.Delete(list, at, at+1)
+	}
+	return list
 }
 
 // Check returns the Ref of a cookie's sign-in. Without page the token is not looked at.

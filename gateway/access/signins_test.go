@@ -115,17 +115,17 @@ func TestSignInsEnd(t *testing.T) {
 	})
 }
 
-// The oldest make room. A file with any bit changed signs no one in.
+// The oldest of who has most make room. A file with any bit changed signs no one in.
 func TestSignInsBounds(t *testing.T) {
 	path := filepath.Join(testdir.New(t), "console.json")
 	s, err := OpenSignIns(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	others, _ := s.Begin("another key")
 	first, _ := s.Begin("owner")
-	s.list = append(s.list, make([]signIn, maxSignIns)...)
-	for i := range s.list[1:] {
-		s.list[i+1].Expires = time.Now().Add(time.Hour)
+	for range maxSignIns {
+		s.list = append(s.list, signIn{Ref: "owner", Expires: time.Now().Add(time.Hour)})
 	}
 	last, err := s.Begin("owner")
 	if err != nil || len(s.list) != maxSignIns {
@@ -133,6 +133,9 @@ func TestSignInsBounds(t *testing.T) {
 	}
 	if _, err := s.Check(first.Cookie, first.Token, true); err == nil {
 		t.Error("the oldest is kept")
+	}
+	if _, err := s.Check(others.Cookie, others.Token, true); err != nil {
+		t.Errorf("another key's is not kept: %v", err)
 	}
 	if err := s.write([]signIn{s.list[maxSignIns-1]}); err != nil {
 		t.Fatal(err)
