@@ -57,6 +57,7 @@ const MaxDecision = 48 << 10
 // Bounds of a node.
 const (
 	maxRequests   = 4096 // answered at a time
+	maxWaits      = 3072 // of them; the others are for what is answered soon
 	maxAssemblies = 64
 	maxAssembled  = 64 << 20 // bytes
 
@@ -306,7 +307,7 @@ func (n *node) execute(e *Envelope) {
 		return
 	}
 	defer n.mu.Unlock()
-	if n.requests >= maxRequests {
+	if n.requests >= maxRequests || e.Op == OpWait && n.requests >= maxWaits {
 		b := EncodeAnswer(Answer{Boot: n.boot, Refused: RefusedBusy, Error: EncodeError(
 			corral.Errorf(corral.ErrUnavailable, "try again soon", "node %s has %d requests to answer", n.id, n.requests))})
 		n.replays.note(&e.Header, b)
