@@ -1,15 +1,22 @@
 // Package built has the programs of this module for tests, built from the sources.
 // All tests of a run share them: each is linked once, into bin/test of the module,
 // and the go command sees whether it is still what the sources make.
+//
+// The go command runs a test again if a file of the module changed that the test opened
+// or asked about. So the results of tests that use a program are cached: that file keeps
+// its time as long as its content is the same, and the sources of the program are looked at.
 package built
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -86,8 +93,11 @@ func File(pkg string) (string, error) {
 const patience = 5 * time.Minute
 
 func build(dir, pkg, file string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+	temp := filepath.Join(dir, "tmp")
+	for _, d := range []string{filepath.Dir(dir), dir, temp} { // os.MkdirAll would ask about temp, which changes
+		if err := os.Mkdir(d, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -96,16 +106,53 @@ func build(dir, pkg, file string) error {
 		return err
 	}
 	defer lock.Close()
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, module+pkg)
-	cmd.Dir = start
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOARCH=", "GOTMPDIR="+dir)
-	if name := filepath.Base(pkg); name != "corral" && name != "testprog" {
-		cmd.Env = append(cmd.Env, "GOOS=linux") // it is for sandboxes
+	run := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Dir = start
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOARCH=", "GOTMPDIR="+temp)
+		if name := filepath.Base(pkg); name != "corral" && name != "testprog" {
+			cmd.Env = append(cmd.Env, "GOOS=linux") // it is for sandboxes
+		}
+		var said strings.Builder
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		if err != nil {
+			err = fmt.Errorf("cannot build %s: %w\n%s", pkg, err, said.String())
+		}
+		return string(out), err
 	}
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, text)
+	before, at := content(file)
+	if _, err := run("build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, module+pkg); err != nil {
+		return err
 	}
-	return nil
+	if after, _ := content(file); after == before {
+		if err := os.Chtimes(file, at, at); err != nil {
+			return err
+		}
+	}
+	names, err := run("list", "-deps", "-f", sources, module+pkg)
+	for name := range strings.Lines(names) {
+		_, serr := os.Stat(strings.TrimSuffix(name, "\n"))
+		err = errors.Join(err, serr)
+	}
+	return err
+}
+
+// sources has the go command list the files of this module that make a program, a line each.
+const sources = `{{with .Module}}{{if .Main}}{{.GoMod}}
+{{range $.GoFiles}}{{$.Dir}}/{{.}}
+{{end}}{{range $.SFiles}}{{$.Dir}}/{{.}}
+{{end}}{{range $.EmbedFiles}}{{$.Dir}}/{{.}}
+{{end}}{{end}}{{end}}`
+
+// content is the digest of a file, and its time; neither if there is none.
+func content(file string) (sum [sha256.Size]byte, at time.Time) {
+	data, err := os.ReadFile(file)
+	info, serr := os.Stat(file)
+	if err != nil || serr != nil {
+		return sum, at
+	}
+	return sha256.Sum256(data), info.ModTime()
 }
 
 // Root is the directory with go.mod.
