@@ -121,18 +121,15 @@ func (s *setup) spec(info engine.Info, rec boxRecord, warden engine.Mount) (engi
 	if err := s.adapt(&c, info); err != nil {
 		return engine.Spec{}, err
 	}
-	c.Labels = map[string]string{
+	c.Labels = map[string]string{ // also those that say nothing: else an image's would count
 		Label: "sandbox", labelState: s.StateDir, labelName: rec.Sandbox, labelBox: rec.ID,
-		labelDriver: string(rec.Driver), labelConfig: rec.Hash,
+		labelDriver: string(rec.Driver), labelConfig: rec.Hash, labelOwner: info.Container, labelEphemeral: "", labelPlace: "",
 	}
 	if s.Ephemeral {
 		c.Labels[labelEphemeral] = "1"
 	}
 	if p := place.Of(s.StateDir, s.Ephemeral); p != (place.Place{}) {
 		c.Labels[labelPlace] = p.String()
-	}
-	if info.Container != "" {
-		c.Labels[labelOwner] = info.Container
 	}
 	return c, nil
 }

@@ -1,0 +1,45 @@
+//go:build e2e
+
+package sandbox_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/sandbox"
+)
+
+// imageWith is an image like images.Busybox with changes as a Dockerfile has them.
+func imageWith(t *testing.T, name string, changes ...string) string {
+	t.Helper()
+	docker := func(args ...string) string {
+		out, err := exec.Command("docker", args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("docker %q: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	args := []string{"commit"}
+	for _, c := range changes {
+		args = append(args, "--change", c)
+	}
+	from := docker("create", images.Busybox)
+	docker(append(args, from, name)...)
+	docker("rm", from)
+	t.Cleanup(func() { docker("rmi", "--force", name) })
+	return name
+}
+
+// Labels of an image, such as one that was made of a sandbox's container (docker commit), do
+// not make others take its containers for ones that nobody uses.
+func TestLabelsOfAnImage(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Image = imageWith(t, "corral-test/labels:1", "LABEL corral.ephemeral=1 corral.owner=gone corral.place=x")
+	e := b.open(nil)
+	p := begin(t, e, "", "sleep 3")
+	other := b.open(func(c *sandbox.Config) { c.Name, c.Image = "other", images.Busybox })
+	ended(t, begin(t, other, "", "true"), 0) // which sweeps
+	ended(t, p, 0)
+}
