@@ -64,7 +64,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, info engine.Info, dr
 		Version: storeVersion, ID: newBoxID(e.name), Sandbox: e.name, Engine: info.Name, Image: set.Image, Hash: set.hash,
 		Driver: driver, Fallback: driver != set.Driver, Created: now(),
 	}
-	r.Container = "corral-" + r.ID
+	r.Container = containerName(r.ID)
 	var warden engine.Mount
 	if driver != DriverExec {
 		if warden, err = e.wardenMount(ctx, set, info); err != nil {

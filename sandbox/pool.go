@@ -273,7 +273,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 		Version: storeVersion, ID: newBoxID(poolName), Engine: info.Name, Image: s.Image, Hash: s.hash,
 		Warden: mount.Source, Driver: driver, Created: now(),
 	}
-	r.Container = "corral-" + r.ID
+	r.Container = containerName(r.ID)
 	if s.hasPrivate() {
 		r.Workspace = r.ID
 	}

@@ -78,9 +78,9 @@ func sweepContainers(ctx context.Context, engine engine.Engine, stateDir string)
 	var errs []error
 	for _, c := range list {
 		dir := c.Labels[labelState]
-		ephemeral := c.Labels[labelEphemeral] == "1"
-		if !filepath.IsAbs(dir) || !ephemeral && dir != stateDir {
-			continue
+		ephemeral, box := c.Labels[labelEphemeral] == "1", c.Labels[labelBox]
+		if !filepath.IsAbs(dir) || !ephemeral && dir != stateDir || box != "" && c.Name != containerName(box) {
+			continue // with another name it is a user's, of an image made of a sandbox's container
 		}
 		ours := oursToJudge(c)
 		switch {
@@ -95,8 +95,8 @@ func sweepContainers(ctx context.Context, engine engine.Engine, stateDir string)
 			}
 		case !ours:
 			continue
-		case c.Labels[labelBox] != "": // earlier versions had none
-			if _, err := os.Stat(boxDir(dir, c.Labels[labelBox])); !errors.Is(err, os.ErrNotExist) {
+		case box != "": // earlier versions had none
+			if _, err := os.Stat(boxDir(dir, box)); !errors.Is(err, os.ErrNotExist) {
 				continue
 			}
 		}

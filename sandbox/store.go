@@ -102,6 +102,7 @@ func (r boxRecord) since() time.Time {
 func sandboxDir(state, name string) string { return filepath.Join(state, sandboxesDir, name) }
 func boxDir(state, id string) string       { return filepath.Join(state, boxesDir, id) }
 func boxPath(state, id string) string      { return filepath.Join(boxDir(state, id), boxFile) }
+func containerName(id string) string       { return "corral-" + id }
 func workspaceDir(state, id string) string { return filepath.Join(state, workspacesDir, id) }
 
 // newBoxID is like main-3k9x0c2m: whose box it is, for people, and a random part.
