@@ -3,11 +3,15 @@
 package sandbox_test
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -42,4 +46,24 @@ func TestLabelsOfAnImage(t *testing.T) {
 	other := b.open(func(c *sandbox.Config) { c.Name, c.Image = "other", images.Busybox })
 	ended(t, begin(t, other, "", "true"), 0) // which sweeps
 	ended(t, p, 0)
+}
+
+// What is written to a volume that the image declares is bounded: the engine would take it all
+// onto its disk.
+func TestVolumesOfAnImage(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Image = imageWith(t, "corral-test/volumes:1", "VOLUME /srv/data/ /tmp /workspace")
+	e := b.open(nil)
+	const shell = `echo here >/srv/data/x && cat /srv/data/x && grep -E " (/srv/data|/tmp) " /proc/mounts | cut -d" " -f1,2 | sort && echo kept >/workspace/x`
+	r, err := runner.Run(t.Context(), e, corral.Command{Shell: shell}, runner.Options{})
+	if want := "here\ntmpfs /srv/data\ntmpfs /tmp\n"; err != nil || !r.Exit.Success() || r.Stdout.Head != want {
+		t.Errorf("%q, %v, %v; want %q", r.Stdout.Head, r.Exit, err, want)
+	}
+	dir, err := e.HostWorkspace(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "x")); err != nil || string(text) != "kept\n" {
+		t.Errorf("%q, %v", text, err)
+	}
 }
