@@ -311,6 +311,7 @@ func configs(s engine.Spec) (*container.Config, *container.HostConfig, error) {
 		ReadonlyRootfs: true,
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges"},
+		Init:           new(bool), // no, whatever the engine does by default: PID 1 is ours
 		IpcMode:        "private",
 		CgroupnsMode:   container.CgroupnsModePrivate, // with version 1 the engine's own choice is the machine's
 		LogConfig:      container.LogConfig{Type: "none"},

@@ -12,6 +12,11 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/test/enginetest"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
+	"github.com/corral-exec/corral/runner"
+	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/docker"
 	"github.com/corral-exec/corral/sandbox/engine"
 )
 
@@ -40,5 +45,34 @@ func TestNamespaces(t *testing.T) {
 		if err != nil || cerr != nil || mine == its {
 			t.Errorf("%s: %s and %s, %v, %v", ns, mine, its, err, cerr)
 		}
+	}
+}
+
+// A container's first process is ours, also on an engine that is to begin all containers with
+// an init of its own (dockerd --init): that would know the warden as a process that can be
+// killed from inside, and not as the one that dials.
+func TestInitOfTheEngine(t *testing.T) {
+	e, err := docker.New(docker.Options{Host: enginetest.Dockerd(t, nil, "--init")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	store := images.Store{Engine: e.Images()}
+	if _, err := store.Ensure(t.Context(), images.Busybox, nil); err != nil {
+		t.Fatal(err)
+	}
+	cfg := sandbox.Config{Engine: e, StateDir: testdir.New(t), Image: images.Busybox, WardenPath: wardenbintest.Build(t), Driver: sandbox.DriverFDs, Ephemeral: true}
+	x, err := sandbox.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	r, err := runner.Run(t.Context(), x, corral.Command{Shell: "kill -9 -1; cat /proc/1/comm"}, runner.Options{})
+	if err != nil || !strings.Contains(r.Stdout.Head, "warden") {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
