@@ -45,6 +45,20 @@ func (c *Config) kata() bool { return strings.HasPrefix(filepath.Base(c.Runtime)
 // gvisor reports whether the runtime is gVisor.
 func (c *Config) gvisor() bool { return engine.IsGVisor(c.Runtime) }
 
+// at is the setup for an engine whose own runtime has a kernel of its own, which is the same as
+// if it were configured. Its hash is that of the configuration.
+func (s *setup) at(info engine.Info) *setup {
+	at := *s
+	at.useDefault(info)
+	return &at
+}
+
+func (c *Config) useDefault(info engine.Info) {
+	if own := (Config{Runtime: info.Default}); c.Runtime == "" && own.isolatedKernel() {
+		c.Runtime = info.Default
+	}
+}
+
 // passesFiles reports whether the inside of a container can be given descriptors, as
 // far as that is known: gVisor has to be configured for it, and some engines say so.
 func (c *Config) passesFiles(info engine.Info) bool {

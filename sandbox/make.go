@@ -37,6 +37,7 @@ func (e *Executor) make(ctx context.Context, set *setup, rec *sandboxRecord) (b 
 	if err != nil {
 		return nil, err
 	}
+	set = set.at(info)
 	for _, driver := range e.drivers(set, info) {
 		if auto && driver == DriverExec && err != nil && !errors.Is(err, errNoWarden) {
 			break

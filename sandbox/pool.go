@@ -258,6 +258,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s = s.at(info)
 	driver := s.Driver
 	if driver == DriverAuto {
 		driver = DriverFDs
