@@ -161,12 +161,21 @@ func Forget(ctx context.Context, stateDir, name string) error {
 	if left, err := filepath.Glob(filepath.Join(dir, execDir, "*.json")); err != nil || slices.ContainsFunc(left, isKept) {
 		return err
 	}
-	gone := filepath.Join(filepath.Dir(dir), ".gone-"+name) // where nobody opens it
+	gone := sandboxDir(stateDir, forgotten+name) // where nobody opens it
 	unused, err := wardenexec.Unused(filepath.Join(dir, logsDir), func() error { return errors.Join(os.RemoveAll(gone), os.Rename(dir, gone)) })
 	if err != nil || !unused {
 		return err
 	}
 	return os.RemoveAll(gone)
+}
+
+// sweepForgotten removes what a program that was killed in Forget left.
+func sweepForgotten(state string) error {
+	left, err := filepath.Glob(sandboxDir(state, forgotten+"*"))
+	for _, dir := range left {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
 }
 
 // isKept reports whether a record is so young that a program may ask for it.

@@ -109,6 +109,27 @@ func TestForgetWhileOpened(t *testing.T) {
 	}
 }
 
+// What a program left that was killed while it forgot a sandbox is removed.
+func TestSweepForgotten(t *testing.T) {
+	state := testdir.New(t)
+	e, err := New(Config{Engine: nearEngine{}, StateDir: state, Name: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(sandboxDir(state, "main"), sandboxDir(state, forgotten+"main")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Sweep(t.Context(), &sweptEngine{}, state); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(state, sandboxesDir)); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 // Commands that were lost with their container, and that no program asked about, do not keep
 // what is noted of a sandbox for ever, nor do old records of the driver exec.
 func TestForgetUnended(t *testing.T) {

@@ -54,7 +54,7 @@ func Sweep(ctx context.Context, engine engine.Engine, stateDir string) ([]string
 		}
 	}
 	note(nil, err)
-	note(nil, sweepNascent(stateDir))
+	note(nil, errors.Join(sweepNascent(stateDir), sweepForgotten(stateDir)))
 	note(sweepBoxes(ctx, engine, stateDir))
 	note(sweepLeft(ctx, engine, stateDir))
 	exists := func(name string) bool {

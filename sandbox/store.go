@@ -49,6 +49,7 @@ const (
 	usedFile    = "used"
 	pausedFile  = "paused" // is there while the sandbox is paused
 	nascent     = ".new-"  // prefix of a box's directory while it is filled
+	forgotten   = ".gone-" // prefix of a sandbox's while it is removed
 
 	storeVersion = 1
 )
