@@ -158,7 +158,7 @@ func Forget(ctx context.Context, stateDir, name string) error {
 		return err
 	}
 	dir := sandboxDir(stateDir, name)
-	if left, err := filepath.Glob(filepath.Join(dir, execDir, "*.json")); err != nil || slices.ContainsFunc(left, isKept) {
+	if left, err := glob(filepath.Join(dir, execDir), "*.json"); err != nil || slices.ContainsFunc(left, isKept) {
 		return err
 	}
 	gone := sandboxDir(stateDir, forgotten+name) // where nobody opens it
@@ -171,7 +171,7 @@ func Forget(ctx context.Context, stateDir, name string) error {
 
 // sweepForgotten removes what a program that was killed in Forget left.
 func sweepForgotten(state string) error {
-	left, err := filepath.Glob(sandboxDir(state, forgotten+"*"))
+	left, err := glob(filepath.Join(state, sandboxesDir), forgotten+"*")
 	for _, dir := range left {
 		err = errors.Join(err, os.RemoveAll(dir))
 	}

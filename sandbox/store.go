@@ -187,7 +187,7 @@ func saveBox(state string, rec boxRecord) error {
 // sweepNascent removes boxes' directories that were never whole.
 func sweepNascent(state string) error {
 	boxes := filepath.Join(state, boxesDir)
-	left, err := filepath.Glob(filepath.Join(boxes, nascent+"*"))
+	left, err := glob(boxes, nascent+"*")
 	if err != nil || len(left) == 0 {
 		return err
 	}
@@ -214,6 +214,15 @@ func entries(dir string) ([]string, error) {
 		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
 			names = append(names, e.Name())
 		}
+	}
+	return names, err
+}
+
+// glob are the paths in a directory, which may be called anything, with names of a pattern.
+func glob(dir, pattern string) ([]string, error) {
+	names, err := fs.Glob(os.DirFS(dir), pattern)
+	for i, name := range names {
+		names[i] = filepath.Join(dir, name)
 	}
 	return names, err
 }
