@@ -24,11 +24,14 @@ func (e *Executor) sweepOnce(ctx context.Context) error {
 	if done {
 		return nil
 	}
-	if _, err := sweepContainers(ctx, e.engine, e.stateDir); err != nil {
-		return err
-	}
-	if err := sweepImages(ctx, e.engine, e.stateDir); err != nil { // of others, who are gone
-		e.log.Warn("cannot remove the workspace of an ephemeral sandbox", "error", err)
+	others, cancel := context.WithTimeout(ctx, giveUpLimit) // of theirs, who are gone, something may be stuck
+	defer cancel()
+	_, err := sweepContainers(others, e.engine, e.stateDir)
+	if err = errors.Join(err, sweepImages(others, e.engine, e.stateDir)); err != nil {
+		if _, err := e.engine.Info(ctx); err != nil { // it is not there
+			return err
+		}
+		e.log.Warn("cannot remove what is left of sandboxes that are gone", "error", err)
 	}
 	if _, err := sweepSandbox(ctx, e.engine, e.stateDir, e.name); err != nil {
 		return err

@@ -34,6 +34,27 @@ func (e *sweptEngine) RemoveVolume(_ context.Context, name string) error {
 	return e.fails
 }
 
+// stuckEngine has a container of another sandbox that cannot be removed.
+type stuckEngine struct{ sweptEngine }
+
+func (*stuckEngine) Info(context.Context) (engine.Info, error) { return engine.Info{}, nil }
+
+func (*stuckEngine) Remove(context.Context, string) error { return errors.New("device or resource busy") }
+
+// A sandbox gets a container also if another's, which is gone, leaves one that cannot be removed.
+func TestSweepOfWhatIsStuck(t *testing.T) {
+	state := t.TempDir()
+	labels := map[string]string{Label: "sandbox", labelState: filepath.Join(state, "gone"), labelEphemeral: "1"}
+	engine := &stuckEngine{sweptEngine{containers: []engine.Container{{ID: "a", Name: "a", Labels: labels}}}}
+	e, err := New(Config{Engine: engine, StateDir: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(e.sweepOnce(t.Context()), e.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // Volumes of an ephemeral sandbox are removed after the last of its containers,
 // which have them, and before the only trace of them.
 func TestSweepEphemeralVolumes(t *testing.T) {
