@@ -214,7 +214,7 @@ func (s *setup) mountWarden(ctx context.Context, info engine.Info) (engine.Mount
 	file := s.WardenPath
 	if file == "" {
 		var err error
-		if file, err = wardenbin.Find(filepath.Join(s.StateDir, "bin"), info.Arch); err != nil {
+		if file, err = wardenbin.Find(filepath.Join(s.StateDir, wardensDir), info.Arch); err != nil {
 			return fail(err)
 		}
 	}

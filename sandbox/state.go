@@ -274,11 +274,42 @@ func sweepLeft(ctx context.Context, engine engine.Engine, stateDir string) (remo
 	return removed, errors.Join(errs...)
 }
 
-// removeState removes the state directory of an ephemeral sandbox that is not in
-// use any more.
+// removeState removes the ephemeral sandboxes of a state directory that none of them uses any
+// more, and the directory, unless it has lasting ones, or what is not Corral's.
 func removeState(ctx context.Context, engine engine.Engine, dir string) error {
-	return errors.Join(removeWorkspaces(ctx, engine, dir), secrets.Drop(dir, ""), os.RemoveAll(dir))
+	list, err := os.ReadDir(dir)
+	names, nerr := entries(filepath.Join(dir, sandboxesDir))
+	if err = errors.Join(err, nerr); err != nil {
+		return ignoreMissing(err)
+	}
+	shared := slices.ContainsFunc(list, func(f os.DirEntry) bool { return !slices.Contains(ownFiles, f.Name()) })
+	var mine []string
+	for _, name := range names {
+		if rec, err := loadSandbox(dir, name); err == nil && rec.Ephemeral {
+			mine = append(mine, name)
+		} else if err != nil || !rec.gone() {
+			shared = true
+		}
+	}
+	if !shared {
+		return errors.Join(removeWorkspaces(ctx, engine, dir), secrets.Drop(dir, ""), os.RemoveAll(dir))
+	}
+	var errs []error
+	for _, name := range mine {
+		e, err := New(Config{Engine: engine, StateDir: dir, Name: name})
+		if err == nil {
+			err = errors.Join(e.Remove(ctx), e.Close())
+		}
+		if err == nil {
+			err = os.RemoveAll(sandboxDir(dir, name))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
+
+// ownFiles are what sandboxes have in a state directory.
+var ownFiles = []string{sandboxesDir, boxesDir, workspacesDir, wardensDir, place.LockName}
 
 // List returns the containers of a state directory, or of all if it is empty.
 func List(ctx context.Context, engine engine.Engine, stateDir string) ([]engine.Container, error) {

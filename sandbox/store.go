@@ -38,6 +38,7 @@ const (
 	sandboxesDir  = "sandboxes"
 	boxesDir      = "boxes"
 	workspacesDir = "workspaces"
+	wardensDir    = "bin"
 
 	logsDir     = "logs"
 	execDir     = "exec"
@@ -62,6 +63,7 @@ type sandboxRecord struct {
 	Key       string    `json:"key,omitempty"`   // what it was named after
 	Created   time.Time `json:"created"`
 	Workspace string    `json:"workspace,omitempty"` // ID of the private one
+	Ephemeral bool      `json:"ephemeral,omitempty"` // it goes with its program
 	Boxes     []string  `json:"boxes"`               // IDs; the last is what was used last
 }
 
