@@ -11,11 +11,13 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 )
 
-// imageWith is an image like images.Busybox with changes as a Dockerfile has them.
+// imageWith is an image like images.Busybox with changes as a Dockerfile has them, or with files
+// of this machine, as FILE:PATH.
 func imageWith(t *testing.T, name string, changes ...string) string {
 	t.Helper()
 	docker := func(args ...string) string {
@@ -25,11 +27,14 @@ func imageWith(t *testing.T, name string, changes ...string) string {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	args := []string{"commit"}
+	args, from := []string{"commit"}, docker("create", images.Busybox)
 	for _, c := range changes {
-		args = append(args, "--change", c)
+		if file, to, found := strings.Cut(c, ":"); found {
+			docker("cp", file, from+":"+to)
+		} else {
+			args = append(args, "--change", c)
+		}
 	}
-	from := docker("create", images.Busybox)
 	docker(append(args, from, name)...)
 	docker("rm", from)
 	t.Cleanup(func() { docker("rmi", "--force", name) })
@@ -65,5 +70,20 @@ func TestVolumesOfAnImage(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "x")); err != nil || string(text) != "kept\n" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// An image whose /etc/passwd leads to a file of the kernel's does not have Corral read that for
+// commands, as root.
+func TestAccountsOfAnImage(t *testing.T) {
+	b := newBench(t)
+	dir := testdir.New(t)
+	if err := os.Symlink("/proc/vmallocinfo", filepath.Join(dir, "passwd")); err != nil {
+		t.Fatal(err)
+	}
+	b.cfg.Image = imageWith(t, "corral-test/accounts:1", filepath.Join(dir, "passwd")+":/etc/passwd")
+	r, err := runner.Run(t.Context(), b.open(nil), corral.Command{Shell: "readlink /etc/passwd; cat /etc/passwd"}, runner.Options{})
+	if err != nil || r.Exit.Success() || r.Stdout.Head != "/proc/vmallocinfo\n" {
+		t.Errorf("%v, %v, %.200q", r.Exit, err, r.Stdout.Head)
 	}
 }
