@@ -90,6 +90,10 @@ type stuckEngine struct{ sweptEngine }
 
 func (*stuckEngine) Info(context.Context) (engine.Info, error) { return engine.Info{}, nil }
 
+func (*stuckEngine) Inspect(context.Context, string) (engine.Container, error) {
+	return engine.Container{}, engine.ErrNoContainer
+}
+
 func (*stuckEngine) Remove(context.Context, string) error {
 	return errors.New("device or resource busy")
 }
