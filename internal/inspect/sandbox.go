@@ -238,8 +238,8 @@ func (e *Sandbox) checkEngine(ctx context.Context, eng daemon.Engine, of config.
 		spec.Network = s.Isolation.Network
 	}
 	lacks, err := eng.Check(ctx, spec)
-	sources := map[sandbox.Part]policy.Source{
-		sandbox.PartNetwork: of.Sandbox.Network.Source, sandbox.PartRuntime: of.Sandbox.Runtime.Source, sandbox.PartCPUs: of.Sandbox.CPUs.Source,
+	sources := map[engine.Part]policy.Source{
+		engine.PartNetwork: of.Sandbox.Network.Source, engine.PartRuntime: of.Sandbox.Runtime.Source, engine.PartCPUs: of.Sandbox.CPUs.Source,
 	}
 	for _, l := range lacks {
 		if refusals := boundary.Refusals(l.Err); len(refusals) > 0 { // refusals that depend on the engine
