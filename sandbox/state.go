@@ -24,17 +24,15 @@ func (e *Executor) sweepOnce(ctx context.Context) error {
 	if done {
 		return nil
 	}
-	others, cancel := context.WithTimeout(ctx, giveUpLimit) // of theirs, who are gone, something may be stuck
+	soon, cancel := context.WithTimeout(ctx, giveUpLimit) // something may be stuck
 	defer cancel()
-	_, err := sweepContainers(others, e.engine, e.stateDir)
-	if err = errors.Join(err, sweepImages(others, e.engine, e.stateDir)); err != nil {
+	_, err := sweepContainers(soon, e.engine, e.stateDir)
+	_, serr := sweepSandbox(soon, e.engine, e.stateDir, e.name)
+	if err = errors.Join(err, sweepImages(soon, e.engine, e.stateDir), serr); err != nil {
 		if _, err := e.engine.Info(ctx); err != nil { // it is not there
 			return err
 		}
-		e.log.Warn("cannot remove what is left of sandboxes that are gone", "error", err)
-	}
-	if _, err := sweepSandbox(ctx, e.engine, e.stateDir, e.name); err != nil {
-		return err
+		e.log.Warn("cannot remove what sandboxes left that are gone, or a crash", "name", e.name, "error", err)
 	}
 	e.mu.Lock()
 	e.swept = true

@@ -98,9 +98,11 @@ func (*stuckEngine) Remove(context.Context, string) error {
 	return errors.New("device or resource busy")
 }
 
-// A sandbox gets a container also if another's, which is gone, leaves one that cannot be removed.
+// A sandbox gets a container also if another's, which is gone, leaves one that cannot be
+// removed, or if a crash left it one of its own.
 func TestSweepOfWhatIsStuck(t *testing.T) {
 	state := t.TempDir()
+	made(t, state, "default", 1)
 	labels := map[string]string{Label: "sandbox", labelState: filepath.Join(state, "gone"), labelEphemeral: "1"}
 	engine := &stuckEngine{sweptEngine{containers: []engine.Container{{ID: "a", Name: "a", Labels: labels}}}}
 	e, err := New(Config{Engine: engine, StateDir: state})
