@@ -212,11 +212,11 @@ func removeBox(ctx context.Context, engine engine.Engine, state string, rec boxR
 // boxesOf are the boxes that were made for a sandbox, also those to which it
 // does not refer.
 func boxesOf(state, name string) ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(state, boxesDir, boxPrefix(name)+"*"))
+	found, err := glob(filepath.Join(state, boxesDir), boxPrefix(name)+"*")
 	if err != nil {
 		return nil, err
 	}
-	taken, err := filepath.Glob(filepath.Join(state, boxesDir, boxPrefix(poolName)+"*"))
+	taken, err := glob(filepath.Join(state, boxesDir), boxPrefix(poolName)+"*")
 	if err != nil {
 		return nil, err
 	}

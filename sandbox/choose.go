@@ -111,8 +111,8 @@ func (e *Executor) readyBox(ctx context.Context, id string, fresh bool) (*box, e
 	if err != nil && !errors.Is(err, errAlone) {
 		return nil, err
 	}
-	changed := len(there) != len(rec.Boxes) || rec.Owner != set.Owner || rec.Key != set.Key
-	rec.Boxes, rec.Owner, rec.Key = there, set.Owner, set.Key
+	changed := len(there) != len(rec.Boxes) || rec.Owner != set.Owner || rec.Key != set.Key || rec.Ephemeral != set.Ephemeral
+	rec.Boxes, rec.Owner, rec.Key, rec.Ephemeral = there, set.Owner, set.Key, set.Ephemeral
 	b, pooled := (*box)(nil), false
 	if !fresh {
 		if b, err = e.match(ctx, set, rec.Boxes); err != nil {

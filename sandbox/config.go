@@ -136,7 +136,7 @@ type Environment struct {
 type Resources struct {
 	Memory    int64   // bytes; 0: 2 GiB; negative: unlimited
 	Swap      int64   // bytes beside Memory; 0: none; negative: unlimited
-	CPUs      float64 // 0: 2, or half of the machine's if that is less; negative: unlimited
+	CPUs      float64 // at least 0.01; 0: 2, or half of the machine's if that is less; negative: unlimited
 	Pids      int64   // 0: 512; negative: unlimited
 	Tmp       int64   // bytes of /tmp; 0: 512 MiB
 	FileSize  int64   // bytes a file may grow to; 0: 16 GiB; negative: unlimited
@@ -259,6 +259,9 @@ func (c *Config) complete() error {
 	if c.Resources.Pids > 0 && c.Resources.Pids < minPids {
 		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("allow at least %d", minPids), "%d processes are too few for a sandbox: its warden and a shell need more", c.Resources.Pids)
 	}
+	if n := c.Resources.CPUs; !(n <= 0 || minCPUs <= n && n <= maxCPUs) { // nor is it NaN
+		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("use %g to %g", minCPUs, maxCPUs), "a sandbox cannot have %g processors", n)
+	}
 	if c.SetupCommand != "" {
 		if err := (corral.Command{Shell: c.SetupCommand}).Validate(); err != nil {
 			return corral.Errorf(corral.ErrInvalid, corral.Hint(err), "the setup command of the sandbox is none: %w", err)
@@ -311,3 +314,6 @@ const minOutputRate = 1 << 20
 // minPids is how many processes and threads a sandbox needs at least: the warden
 // has up to a dozen, see its reserveThreads.
 const minPids = 16
+
+// Fewer processors than minCPUs are less than the kernel counts, and no limit to an engine.
+const minCPUs, maxCPUs = 0.01, 4096.0

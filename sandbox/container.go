@@ -45,6 +45,20 @@ func (c *Config) kata() bool { return strings.HasPrefix(filepath.Base(c.Runtime)
 // gvisor reports whether the runtime is gVisor.
 func (c *Config) gvisor() bool { return engine.IsGVisor(c.Runtime) }
 
+// at is the setup for an engine whose own runtime has a kernel of its own, which is the same as
+// if it were configured. Its hash is that of the configuration.
+func (s *setup) at(info engine.Info) *setup {
+	at := *s
+	at.useDefault(info)
+	return &at
+}
+
+func (c *Config) useDefault(info engine.Info) {
+	if own := (Config{Runtime: info.Default}); c.Runtime == "" && own.isolatedKernel() {
+		c.Runtime = info.Default
+	}
+}
+
 // passesFiles reports whether the inside of a container can be given descriptors, as
 // far as that is known: gVisor has to be configured for it, and some engines say so.
 func (c *Config) passesFiles(info engine.Info) bool {
@@ -121,18 +135,15 @@ func (s *setup) spec(info engine.Info, rec boxRecord, warden engine.Mount) (engi
 	if err := s.adapt(&c, info); err != nil {
 		return engine.Spec{}, err
 	}
-	c.Labels = map[string]string{
+	c.Labels = map[string]string{ // also those that say nothing: else an image's would count
 		Label: "sandbox", labelState: s.StateDir, labelName: rec.Sandbox, labelBox: rec.ID,
-		labelDriver: string(rec.Driver), labelConfig: rec.Hash,
+		labelDriver: string(rec.Driver), labelConfig: rec.Hash, labelOwner: info.Container, labelEphemeral: "", labelPlace: "",
 	}
 	if s.Ephemeral {
 		c.Labels[labelEphemeral] = "1"
 	}
 	if p := place.Of(s.StateDir, s.Ephemeral); p != (place.Place{}) {
 		c.Labels[labelPlace] = p.String()
-	}
-	if info.Container != "" {
-		c.Labels[labelOwner] = info.Container
 	}
 	return c, nil
 }
@@ -203,7 +214,7 @@ func (s *setup) mountWarden(ctx context.Context, info engine.Info) (engine.Mount
 	file := s.WardenPath
 	if file == "" {
 		var err error
-		if file, err = wardenbin.Find(filepath.Join(s.StateDir, "bin"), info.Arch); err != nil {
+		if file, err = wardenbin.Find(filepath.Join(s.StateDir, wardensDir), info.Arch); err != nil {
 			return fail(err)
 		}
 	}

@@ -109,8 +109,12 @@ func (e *Executor) tryRemove(ctx context.Context, b *box) (bool, error) {
 		return false, err
 	}
 	e.mu.Lock()
+	there := e.boxes[b.ID] == b // else another goroutine was faster
 	delete(e.boxes, b.ID)
 	e.mu.Unlock()
+	if !there {
+		return false, nil
+	}
 	e.log.Info("removed a container that is not used any more", "name", e.name, "container", b.Container)
 	return true, b.close()
 }

@@ -13,6 +13,7 @@ import (
 // and refused binds are left out. Nothing is made, and the engine is not asked.
 // An error says why there would be no container for another reason.
 func (c Config) Explain(info engine.Info) (engine.Spec, []boundary.Refusal, error) {
+	c.useDefault(info)
 	if resolved := c; resolved.completeWorkspace() == nil { // else complete says why
 		c.Workspace.Dir = resolved.Workspace.Dir
 	}

@@ -87,22 +87,6 @@ func TestHash(t *testing.T) {
 	}
 }
 
-func TestCanonical(t *testing.T) {
-	for want, spec := range map[string]engine.Spec{
-		`{"Version":1}`: {},
-		`{"CPUs":0.5,"Image":"a<b","Memory":9007199254740993,"Version":1}`: {Image: "a<b", Memory: 9007199254740993, CPUs: 0.5},
-		`{"Mounts":[{"Source":"/y","Target":"/a"},{"ReadOnly":true,"Source":"/x","Target":"/b"}],"Version":1}`: {
-			Mounts: []engine.Mount{{Source: "/x", Target: "/b", ReadOnly: true}, {Source: "/y", Target: "/a"}},
-		},
-		`{"Args":["b","a",""],"Labels":{"a":"2","b":"1"},"Version":1}`:                             {Args: []string{"b", "a", ""}, Labels: map[string]string{"b": "1", "a": "2", "c": ""}},
-		`{"Tmpfs":[{"Exec":true,"Mode":1023,"Size":1,"Target":"/a"},{"Target":"/b"}],"Version":1}`: {Tmpfs: []engine.Tmpfs{{Target: "/b"}, {Target: "/a", Size: 1, Mode: 0o1777, Exec: true}}},
-	} {
-		if got := string(canonical(spec)); got != want {
-			t.Errorf("%s\nwant %s", got, want)
-		}
-	}
-}
-
 // What is computed by default is in the documentation: a change of it makes
 // every container anew.
 func TestCanonicalIsDocumented(t *testing.T) {

@@ -207,7 +207,7 @@ func keepLife(state string, rec boxRecord) error {
 
 // history are the lives that are over, the oldest first.
 func history(dir string) ([]lifeRecord, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	files, err := glob(dir, "*.json")
 	if err != nil {
 		return nil, err
 	}

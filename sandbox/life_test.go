@@ -69,7 +69,7 @@ func made(t *testing.T, state, name string, n int) boxRecord {
 
 // What is known of a container is kept when it is removed: of the last few.
 func TestLives(t *testing.T) {
-	state := testdir.New(t)
+	state := filepath.Join(testdir.New(t), "[state]") // also of a name that could be a pattern
 	if _, err := Lives(state, "main"); !errors.Is(err, corral.ErrNotFound) {
 		t.Errorf("of none: %v", err)
 	}
@@ -118,7 +118,7 @@ func TestLives(t *testing.T) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
-	if left, err := filepath.Glob(filepath.Join(sandboxDir(state, "main"), historyDir, "*.log")); err != nil || len(left) != maxHistory {
+	if left, err := glob(filepath.Join(sandboxDir(state, "main"), historyDir), "*.log"); err != nil || len(left) != maxHistory {
 		t.Errorf("logs %v, %v", left, err)
 	}
 }

@@ -37,6 +37,7 @@ func (e *Executor) make(ctx context.Context, set *setup, rec *sandboxRecord) (b 
 	if err != nil {
 		return nil, err
 	}
+	set = set.at(info)
 	for _, driver := range e.drivers(set, info) {
 		if auto && driver == DriverExec && err != nil && !errors.Is(err, errNoWarden) {
 			break
@@ -64,7 +65,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, info engine.Info, dr
 		Version: storeVersion, ID: newBoxID(e.name), Sandbox: e.name, Engine: info.Name, Image: set.Image, Hash: set.hash,
 		Driver: driver, Fallback: driver != set.Driver, Created: now(),
 	}
-	r.Container = "corral-" + r.ID
+	r.Container = containerName(r.ID)
 	var warden engine.Mount
 	if driver != DriverExec {
 		if warden, err = e.wardenMount(ctx, set, info); err != nil {

@@ -63,12 +63,15 @@ func TestSweepOfOthers(t *testing.T) {
 			// The parent of the ephemeral one's directory is state.
 			engine := &ownersEngine{owners: map[string]bool{"runs": true, "ended": false}, sweptEngine: sweptEngine{containers: []engine.Container{
 				{ID: "ephemeral", Name: "ephemeral", Labels: labels(map[string]string{labelState: filepath.Join(state, "gone"), labelEphemeral: "1"})},
-				{ID: "lasting", Name: "lasting", Labels: labels(map[string]string{labelState: state, labelBox: "b-none"})},
+				{ID: "lasting", Name: "corral-b-none", Labels: labels(map[string]string{labelState: state, labelBox: "b-none"})},
+				// A user's, of an image that was made of one of them: it has its labels.
+				{ID: "copy", Name: "copy", Labels: labels(map[string]string{labelState: state, labelBox: "b-none"})},
+				{ID: "copy of ephemeral", Name: "another", Labels: labels(map[string]string{labelState: filepath.Join(state, "gone"), labelBox: "b-gone", labelEphemeral: "1"})},
 			}}}
 			if _, err := sweepContainers(t.Context(), engine, state); err != nil {
 				t.Fatal(err)
 			}
-			for id, want := range map[string]bool{"ephemeral": tt.ephemeral, "lasting": tt.lasting} {
+			for id, want := range map[string]bool{"ephemeral": tt.ephemeral, "lasting": tt.lasting, "copy": false, "copy of ephemeral": false} {
 				if got := slices.Contains(engine.removed, id); got != want {
 					t.Errorf("%s: removed: %t, want %t", id, got, want)
 				}

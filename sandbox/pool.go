@@ -258,6 +258,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s = s.at(info)
 	driver := s.Driver
 	if driver == DriverAuto {
 		driver = DriverFDs
@@ -273,7 +274,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 		Version: storeVersion, ID: newBoxID(poolName), Engine: info.Name, Image: s.Image, Hash: s.hash,
 		Warden: mount.Source, Driver: driver, Created: now(),
 	}
-	r.Container = "corral-" + r.ID
+	r.Container = containerName(r.ID)
 	if s.hasPrivate() {
 		r.Workspace = r.ID
 	}
@@ -335,14 +336,15 @@ func (e *Executor) claim(ctx context.Context, set *setup, rec *sandboxRecord) (*
 		err = b.meet(ctx)
 	}
 	if err != nil {
-		e.log.Warn("a container of the pool cannot be used; making another", "container", b.Container, "error", err)
+		closed := w.conn.Close
 		if b.warden != nil {
-			err = b.warden.Close()
-		} else {
-			err = w.conn.Close()
+			closed = b.warden.Close
 		}
+		err = errors.Join(err, closed())
 		closeLock(b.lock)
-		return nil, errors.Join(err, removeUnclaimed(ctx, e.engine, e.stateDir, b.boxRecord))
+		err = errors.Join(err, removeUnclaimed(ctx, e.engine, e.stateDir, b.boxRecord)) // what stays is swept
+		e.log.Warn("a container of the pool cannot be used; making another", "container", b.Container, "error", err)
+		return nil, nil
 	}
 	if b.Workspace != "" {
 		rec.Workspace = b.Workspace

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -71,5 +72,31 @@ func TestPoolRest(t *testing.T) {
 	p.claims.last = p.claims.last.Add(-rest)
 	if got := p.rest(true); got > 0 || p.claims != (claims{}) {
 		t.Errorf("a moment later: %v, %+v", got, p.claims)
+	}
+}
+
+// A sandbox gets a container also if one of the pool has ended, and cannot be removed.
+func TestClaimOfWhatIsStuck(t *testing.T) {
+	state := testdir.New(t)
+	cfg := Config{Engine: &stuckEngine{}, StateDir: state, Name: "main", Workspace: Workspace{Medium: MediumMemory}}
+	e, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := made(t, state, poolName, 1)
+	b, err := e.openBox(rec.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := *e.set.Load()
+	b.Sandbox, b.Hash = "", set.hash
+	ours, theirs := net.Pipe()
+	theirs.Close() // its warden has ended
+	set.Pool = &Pool{set: &set, ready: []*warm{{b, strictFrames(ours)}}}
+	if got, err := e.claim(t.Context(), &set, &sandboxRecord{Name: "main"}); got != nil || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -158,15 +158,24 @@ func Forget(ctx context.Context, stateDir, name string) error {
 		return err
 	}
 	dir := sandboxDir(stateDir, name)
-	if left, err := filepath.Glob(filepath.Join(dir, execDir, "*.json")); err != nil || slices.ContainsFunc(left, isKept) {
+	if left, err := glob(filepath.Join(dir, execDir), "*.json"); err != nil || slices.ContainsFunc(left, isKept) {
 		return err
 	}
-	gone := filepath.Join(filepath.Dir(dir), ".gone-"+name) // where nobody opens it
+	gone := sandboxDir(stateDir, forgotten+name) // where nobody opens it
 	unused, err := wardenexec.Unused(filepath.Join(dir, logsDir), func() error { return errors.Join(os.RemoveAll(gone), os.Rename(dir, gone)) })
 	if err != nil || !unused {
 		return err
 	}
 	return os.RemoveAll(gone)
+}
+
+// sweepForgotten removes what a program that was killed in Forget left.
+func sweepForgotten(state string) error {
+	left, err := glob(filepath.Join(state, sandboxesDir), forgotten+"*")
+	for _, dir := range left {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
 }
 
 // isKept reports whether a record is so young that a program may ask for it.

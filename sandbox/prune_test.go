@@ -109,6 +109,55 @@ func TestForgetWhileOpened(t *testing.T) {
 	}
 }
 
+// unnamed is an engine that has no name, as the records that made makes.
+type unnamed struct{ wordy }
+
+func (*unnamed) Info(context.Context) (engine.Info, error) { return engine.Info{}, nil }
+
+// Of two who remove a container that is not used any more at a time, one says so.
+func TestRemovedOnce(t *testing.T) {
+	state := testdir.New(t)
+	e, err := New(Config{Engine: &unnamed{}, StateDir: state, Name: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := made(t, state, "main", 1)
+	b, err := e.openBox(rec.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.dead, e.boxes[b.ID] = true, b
+	for _, want := range []bool{true, false} { // both had it on their lists
+		if gone, err := e.tryRemove(t.Context(), b); err != nil || gone != want {
+			t.Errorf("%v, %v; want %v", gone, err, want)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a program left that was killed while it forgot a sandbox is removed.
+func TestSweepForgotten(t *testing.T) {
+	state := testdir.New(t)
+	e, err := New(Config{Engine: nearEngine{}, StateDir: state, Name: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(sandboxDir(state, "main"), sandboxDir(state, forgotten+"main")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Sweep(t.Context(), &sweptEngine{}, state); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(state, sandboxesDir)); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 // Commands that were lost with their container, and that no program asked about, do not keep
 // what is noted of a sandbox for ever, nor do old records of the driver exec.
 func TestForgetUnended(t *testing.T) {

@@ -173,7 +173,7 @@ func Running(stateDir, name string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("cannot tell what runs in the sandbox %s: %w", name, err)
 	}
-	files, err := filepath.Glob(filepath.Join(dir, execDir, "*.json"))
+	files, err := glob(filepath.Join(dir, execDir), "*.json")
 	if err != nil {
 		return 0, err
 	}

@@ -24,14 +24,15 @@ func (e *Executor) sweepOnce(ctx context.Context) error {
 	if done {
 		return nil
 	}
-	if _, err := sweepContainers(ctx, e.engine, e.stateDir); err != nil {
-		return err
-	}
-	if err := sweepImages(ctx, e.engine, e.stateDir); err != nil { // of others, who are gone
-		e.log.Warn("cannot remove the workspace of an ephemeral sandbox", "error", err)
-	}
-	if _, err := sweepSandbox(ctx, e.engine, e.stateDir, e.name); err != nil {
-		return err
+	soon, cancel := context.WithTimeout(ctx, giveUpLimit) // something may be stuck
+	defer cancel()
+	_, err := sweepContainers(soon, e.engine, e.stateDir)
+	_, serr := sweepSandbox(soon, e.engine, e.stateDir, e.name)
+	if err = errors.Join(err, sweepImages(soon, e.engine, e.stateDir), serr); err != nil {
+		if _, err := e.engine.Info(ctx); err != nil { // it is not there
+			return err
+		}
+		e.log.Warn("cannot remove what sandboxes left that are gone, or a crash", "name", e.name, "error", err)
 	}
 	e.mu.Lock()
 	e.swept = true
@@ -54,7 +55,7 @@ func Sweep(ctx context.Context, engine engine.Engine, stateDir string) ([]string
 		}
 	}
 	note(nil, err)
-	note(nil, sweepNascent(stateDir))
+	note(nil, errors.Join(sweepNascent(stateDir), sweepForgotten(stateDir)))
 	note(sweepBoxes(ctx, engine, stateDir))
 	note(sweepLeft(ctx, engine, stateDir))
 	exists := func(name string) bool {
@@ -78,9 +79,9 @@ func sweepContainers(ctx context.Context, engine engine.Engine, stateDir string)
 	var errs []error
 	for _, c := range list {
 		dir := c.Labels[labelState]
-		ephemeral := c.Labels[labelEphemeral] == "1"
-		if !filepath.IsAbs(dir) || !ephemeral && dir != stateDir {
-			continue
+		ephemeral, box := c.Labels[labelEphemeral] == "1", c.Labels[labelBox]
+		if !filepath.IsAbs(dir) || !ephemeral && dir != stateDir || box != "" && c.Name != containerName(box) {
+			continue // with another name it is a user's, of an image made of a sandbox's container
 		}
 		ours := oursToJudge(c)
 		switch {
@@ -95,8 +96,8 @@ func sweepContainers(ctx context.Context, engine engine.Engine, stateDir string)
 			}
 		case !ours:
 			continue
-		case c.Labels[labelBox] != "": // earlier versions had none
-			if _, err := os.Stat(boxDir(dir, c.Labels[labelBox])); !errors.Is(err, os.ErrNotExist) {
+		case box != "": // earlier versions had none
+			if _, err := os.Stat(boxDir(dir, box)); !errors.Is(err, os.ErrNotExist) {
 				continue
 			}
 		}
@@ -271,11 +272,42 @@ func sweepLeft(ctx context.Context, engine engine.Engine, stateDir string) (remo
 	return removed, errors.Join(errs...)
 }
 
-// removeState removes the state directory of an ephemeral sandbox that is not in
-// use any more.
+// removeState removes the ephemeral sandboxes of a state directory that none of them uses any
+// more, and the directory, unless it has lasting ones, or what is not Corral's.
 func removeState(ctx context.Context, engine engine.Engine, dir string) error {
-	return errors.Join(removeWorkspaces(ctx, engine, dir), secrets.Drop(dir, ""), os.RemoveAll(dir))
+	list, err := os.ReadDir(dir)
+	names, nerr := entries(filepath.Join(dir, sandboxesDir))
+	if err = errors.Join(err, nerr); err != nil {
+		return ignoreMissing(err)
+	}
+	shared := slices.ContainsFunc(list, func(f os.DirEntry) bool { return !slices.Contains(ownFiles, f.Name()) })
+	var mine []string
+	for _, name := range names {
+		if rec, err := loadSandbox(dir, name); err == nil && rec.Ephemeral {
+			mine = append(mine, name)
+		} else if err != nil || !rec.gone() {
+			shared = true
+		}
+	}
+	if !shared {
+		return errors.Join(removeWorkspaces(ctx, engine, dir), secrets.Drop(dir, ""), os.RemoveAll(dir))
+	}
+	var errs []error
+	for _, name := range mine {
+		e, err := New(Config{Engine: engine, StateDir: dir, Name: name})
+		if err == nil {
+			err = errors.Join(e.Remove(ctx), e.Close())
+		}
+		if err == nil {
+			err = os.RemoveAll(sandboxDir(dir, name))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
+
+// ownFiles are what sandboxes have in a state directory.
+var ownFiles = []string{sandboxesDir, boxesDir, workspacesDir, wardensDir, place.LockName}
 
 // List returns the containers of a state directory, or of all if it is empty.
 func List(ctx context.Context, engine engine.Engine, stateDir string) ([]engine.Container, error) {

@@ -38,6 +38,7 @@ const (
 	sandboxesDir  = "sandboxes"
 	boxesDir      = "boxes"
 	workspacesDir = "workspaces"
+	wardensDir    = "bin"
 
 	logsDir     = "logs"
 	execDir     = "exec"
@@ -49,6 +50,7 @@ const (
 	usedFile    = "used"
 	pausedFile  = "paused" // is there while the sandbox is paused
 	nascent     = ".new-"  // prefix of a box's directory while it is filled
+	forgotten   = ".gone-" // prefix of a sandbox's while it is removed
 
 	storeVersion = 1
 )
@@ -61,6 +63,7 @@ type sandboxRecord struct {
 	Key       string    `json:"key,omitempty"`   // what it was named after
 	Created   time.Time `json:"created"`
 	Workspace string    `json:"workspace,omitempty"` // ID of the private one
+	Ephemeral bool      `json:"ephemeral,omitempty"` // it goes with its program
 	Boxes     []string  `json:"boxes"`               // IDs; the last is what was used last
 }
 
@@ -102,6 +105,7 @@ func (r boxRecord) since() time.Time {
 func sandboxDir(state, name string) string { return filepath.Join(state, sandboxesDir, name) }
 func boxDir(state, id string) string       { return filepath.Join(state, boxesDir, id) }
 func boxPath(state, id string) string      { return filepath.Join(boxDir(state, id), boxFile) }
+func containerName(id string) string       { return "corral-" + id }
 func workspaceDir(state, id string) string { return filepath.Join(state, workspacesDir, id) }
 
 // newBoxID is like main-3k9x0c2m: whose box it is, for people, and a random part.
@@ -185,7 +189,7 @@ func saveBox(state string, rec boxRecord) error {
 // sweepNascent removes boxes' directories that were never whole.
 func sweepNascent(state string) error {
 	boxes := filepath.Join(state, boxesDir)
-	left, err := filepath.Glob(filepath.Join(boxes, nascent+"*"))
+	left, err := glob(boxes, nascent+"*")
 	if err != nil || len(left) == 0 {
 		return err
 	}
@@ -212,6 +216,15 @@ func entries(dir string) ([]string, error) {
 		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
 			names = append(names, e.Name())
 		}
+	}
+	return names, err
+}
+
+// glob are the paths in a directory, which may be called anything, with names of a pattern.
+func glob(dir, pattern string) ([]string, error) {
+	names, err := fs.Glob(os.DirFS(dir), pattern)
+	for i, name := range names {
+		names[i] = filepath.Join(dir, name)
 	}
 	return names, err
 }

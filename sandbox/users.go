@@ -23,6 +23,7 @@ var lent = users.Table{Dir: "/run/corral-users", Box: func(l users.Lease) string
 // whatever else runs as that; empty if containers have a user of their own. The
 // engine is not asked.
 func (c Config) SharedUser(info engine.Info) (why string, err error) {
+	c.useDefault(info)
 	c.Mounts.Secrets = nil // whose place in memory would be made
 	if c.Engine == nil {
 		c.Engine = struct{ engine.Engine }{} // it is only asked later

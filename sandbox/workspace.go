@@ -113,7 +113,7 @@ func (e *Executor) HostWorkspace(ctx context.Context) (string, error) {
 func (e *Executor) ensureWorkspace(ctx context.Context, set *setup, rec *sandboxRecord) error {
 	fresh := rec.Workspace == ""
 	if fresh {
-		rec.Workspace = newBoxID(e.name)
+		rec.Workspace, rec.Ephemeral = newBoxID(e.name), set.Ephemeral
 		if err := saveSandbox(e.stateDir, *rec, true); err != nil {
 			return fmt.Errorf("cannot note the sandbox's workspace: %w", err)
 		}

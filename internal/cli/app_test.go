@@ -69,7 +69,7 @@ type fakeEngine struct {
 	containers map[string]engine.Container // by name
 	stats      map[string][]engine.Stats   // one after the other
 
-	lacks   []sandbox.Lack
+	lacks   []engine.Lack
 	checked []engine.Spec // what was asked for
 	removed []string
 	pruned  []sandbox.PruneOptions
@@ -80,7 +80,7 @@ func (e *fakeEngine) Facts(context.Context) (doctor.EngineFacts, error) { return
 func (e *fakeEngine) Images() images.Engine                             { return e.images }
 func (e *fakeEngine) Close() error                                      { e.closed++; return nil }
 
-func (e *fakeEngine) Check(_ context.Context, s engine.Spec) ([]sandbox.Lack, error) {
+func (e *fakeEngine) Check(_ context.Context, s engine.Spec) ([]engine.Lack, error) {
 	e.checked = append(e.checked, s)
 	return e.lacks, e.err
 }

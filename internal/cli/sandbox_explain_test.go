@@ -13,7 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/inspect"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // explainSandbox is what corral sandbox explain says of a configuration. DIR and
@@ -49,10 +49,10 @@ func engineOfTwo() fakeEngine {
 // do, and nothing is pulled for that.
 func TestSandboxExplainAsksTheEngine(t *testing.T) {
 	m := &fakeMachine{eng: engineOfTwo()}
-	m.eng.lacks = []sandbox.Lack{
-		{Of: sandbox.PartRuntime, Err: corral.Errorf(corral.ErrInvalid, "install it", "the engine has no runtime kata")},
-		{Of: sandbox.PartNetwork, Err: corral.Errorf(corral.ErrInvalid, "see which", "the engine has no network team")},
-		{Of: sandbox.PartCPUs, Err: corral.Errorf(corral.ErrInvalid, "use fewer", "the engine's machine has 2 processors")},
+	m.eng.lacks = []engine.Lack{
+		{Of: engine.PartRuntime, Err: corral.Errorf(corral.ErrInvalid, "install it", "the engine has no runtime kata")},
+		{Of: engine.PartNetwork, Err: corral.Errorf(corral.ErrInvalid, "see which", "the engine has no network team")},
+		{Of: engine.PartCPUs, Err: corral.Errorf(corral.ErrInvalid, "use fewer", "the engine's machine has 2 processors")},
 	}
 	m.eng.images = fakeImages{err: cerrdefs.ErrNotFound}
 	config := `{sandbox: {mode: "all", user: "1000:1000",

@@ -69,8 +69,8 @@ type Progress interface {
 type Engine interface {
 	Facts(ctx context.Context) (doctor.EngineFacts, error)
 	Images() images.Engine
-	// Check is what it does not have; see sandbox.Checker.
-	Check(ctx context.Context, s engine.Spec) ([]sandbox.Lack, error)
+	// Check is what it does not have; see engine.Checker.
+	Check(ctx context.Context, s engine.Spec) ([]engine.Lack, error)
 	// Sandboxes are the containers of a state directory.
 	Sandboxes(ctx context.Context, stateDir string) ([]SandboxRow, error)
 	// Inspect takes the name of a container. engine.ErrNoContainer if there is

@@ -184,8 +184,8 @@ func (e hostEngine) Facts(ctx context.Context) (doctor.EngineFacts, error) {
 	return f, err
 }
 
-func (e hostEngine) Check(ctx context.Context, s engine.Spec) ([]sandbox.Lack, error) {
-	c, ok := e.Engine.(sandbox.Checker)
+func (e hostEngine) Check(ctx context.Context, s engine.Spec) ([]engine.Lack, error) {
+	c, ok := e.Engine.(engine.Checker)
 	if !ok {
 		return nil, nil // only a container tells
 	}

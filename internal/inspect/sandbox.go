@@ -183,7 +183,7 @@ func (m *Machine) askEngine(ctx context.Context, to *SandboxEngine) (daemon.Engi
 		var f doctor.EngineFacts
 		if f, err = eng.Facts(ctx); err == nil {
 			to.Name, to.Version, to.Address = f.Name, f.Version, f.Address
-			return eng, engine.Info{Name: f.Name, Version: f.Version, Address: f.Address, Arch: f.Arch, Local: f.Local, Security: f.Security, Rootless: f.Rootless, CPUs: f.CPUs}
+			return eng, engine.Info{Name: f.Name, Version: f.Version, Address: f.Address, Arch: f.Arch, Local: f.Local, Security: f.Security, Rootless: f.Rootless, CPUs: f.CPUs, Default: f.DefaultRuntime}
 		}
 		err = errors.Join(err, eng.Close())
 	}
@@ -238,8 +238,8 @@ func (e *Sandbox) checkEngine(ctx context.Context, eng daemon.Engine, of config.
 		spec.Network = s.Isolation.Network
 	}
 	lacks, err := eng.Check(ctx, spec)
-	sources := map[sandbox.Part]policy.Source{
-		sandbox.PartNetwork: of.Sandbox.Network.Source, sandbox.PartRuntime: of.Sandbox.Runtime.Source, sandbox.PartCPUs: of.Sandbox.CPUs.Source,
+	sources := map[engine.Part]policy.Source{
+		engine.PartNetwork: of.Sandbox.Network.Source, engine.PartRuntime: of.Sandbox.Runtime.Source, engine.PartCPUs: of.Sandbox.CPUs.Source,
 	}
 	for _, l := range lacks {
 		if refusals := boundary.Refusals(l.Err); len(refusals) > 0 { // refusals that depend on the engine

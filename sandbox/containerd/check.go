@@ -7,20 +7,19 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/engine"
 )
 
-// Check implements sandbox.Checker. The kernel takes any number of processors.
-func (e *Engine) Check(_ context.Context, s engine.Spec) ([]sandbox.Lack, error) {
-	var lacks []sandbox.Lack
+// Check implements engine.Checker. The kernel takes any number of processors.
+func (e *Engine) Check(_ context.Context, s engine.Spec) ([]engine.Lack, error) {
+	var lacks []engine.Lack
 	if s.Runtime != "" && !strings.HasPrefix(s.Runtime, shimPrefix) {
 		if _, err := findProgram(s.Runtime); err != nil {
-			lacks = append(lacks, sandbox.Lack{Of: sandbox.PartRuntime, Err: noRuntime(s.Runtime)})
+			lacks = append(lacks, engine.Lack{Of: engine.PartRuntime, Err: noRuntime(s.Runtime)})
 		}
 	}
 	if s.Network != "" {
-		lacks = append(lacks, sandbox.Lack{Of: sandbox.PartNetwork, Err: noNetwork(s.Network)})
+		lacks = append(lacks, engine.Lack{Of: engine.PartNetwork, Err: noNetwork(s.Network)})
 	}
 	return lacks, nil
 }

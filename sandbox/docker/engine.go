@@ -268,6 +268,9 @@ func (e *Engine) Create(ctx context.Context, s engine.Spec) (_ string, err error
 	if err := e.checkNetwork(ctx, host.NetworkMode); err != nil {
 		return "", err
 	}
+	if err := e.boundVolumes(ctx, s, host); err != nil {
+		return "", err
+	}
 	name, err := e.kind(ctx)
 	if err != nil {
 		return "", e.fail("make the container "+s.Name, err)
@@ -308,6 +311,7 @@ func configs(s engine.Spec) (*container.Config, *container.HostConfig, error) {
 		ReadonlyRootfs: true,
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges"},
+		Init:           new(bool), // no, whatever the engine does by default: PID 1 is ours
 		IpcMode:        "private",
 		CgroupnsMode:   container.CgroupnsModePrivate, // with version 1 the engine's own choice is the machine's
 		LogConfig:      container.LogConfig{Type: "none"},
@@ -345,15 +349,7 @@ func configs(s engine.Spec) (*container.Config, *container.HostConfig, error) {
 		host.Ulimits = append(host.Ulimits, &units.Ulimit{Name: strings.ToLower(strings.TrimPrefix(l.Type, "RLIMIT_")), Soft: int64(l.Soft), Hard: int64(l.Hard)})
 	}
 	for _, t := range s.Tmpfs {
-		exec := "noexec"
-		if t.Exec {
-			exec = "exec"
-		}
-		opts := fmt.Sprintf("rw,nosuid,nodev,%s,size=%d,mode=%o", exec, t.Size, t.Mode)
-		if t.Inodes > 0 {
-			opts += fmt.Sprintf(",nr_inodes=%d", t.Inodes)
-		}
-		host.Tmpfs[t.Target] = opts
+		host.Tmpfs[t.Target] = tmpfs(t)
 	}
 	for _, m := range s.Mounts {
 		typ := mount.TypeBind
@@ -367,6 +363,19 @@ func configs(s engine.Spec) (*container.Config, *container.HostConfig, error) {
 		host.Mounts = append(host.Mounts, mnt)
 	}
 	return cfg, host, nil
+}
+
+// tmpfs is a file system in memory in the API's terms.
+func tmpfs(t engine.Tmpfs) string {
+	exec := "noexec"
+	if t.Exec {
+		exec = "exec"
+	}
+	opts := fmt.Sprintf("rw,nosuid,nodev,%s,size=%d,mode=%o", exec, t.Size, t.Mode)
+	if t.Inodes > 0 {
+		opts += fmt.Sprintf(",nr_inodes=%d", t.Inodes)
+	}
+	return opts
 }
 
 // checkNetwork refuses a network that the engine does not have, or that is the

@@ -66,6 +66,8 @@ func TestOwnContainer(t *testing.T) {
 		"no container":    {"22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw", ""},
 		"an odd ID":       {"708 690 254:0 /var/lib/docker/containers/xyz/hostname /etc/hostname rw - ext4 /dev/vda rw", ""},
 		"what is no line": {"x", ""},
+		"an overlay of many directories": {"31 1 0:28 / / rw - overlay overlay rw,lowerdir=" + strings.Repeat("/var/lib/layers/l:", 8<<10) +
+			"\n708 690 254:0 /var/lib/docker/containers/" + id + "/hostname /etc/hostname rw - ext4 /dev/vda rw", id},
 	} {
 		file := filepath.Join(testdir.New(t), "mountinfo")
 		if err := os.WriteFile(file, []byte("1 0 0:1 / /proc rw - proc proc rw\n"+c.line+"\n"), 0o600); err != nil {

@@ -31,23 +31,26 @@ const (
 	podmanComponent = "Podman Engine"
 )
 
-// kind is which engine answers. It is asked once.
+// kind is which engine answers. It is asked until it has said so.
 func (e *Engine) kind(ctx context.Context) (string, error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.asked {
-		return e.name, nil
+	name, asked := e.name, e.asked
+	e.mu.Unlock()
+	if asked {
+		return name, nil
 	}
 	isPodman, err := e.isPodman(ctx)
 	if err == nil {
 		e.know(isPodman)
 	}
-	return e.name, err
+	return e.called(), err
 }
 
-// know notes which engine answers. e.mu is held.
+// know notes which engine answers, unless that is known.
 func (e *Engine) know(isPodman bool) {
-	if isPodman {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if isPodman && !e.asked {
 		e.name = podman
 	}
 	e.asked = true
@@ -56,10 +59,12 @@ func (e *Engine) know(isPodman bool) {
 func (e *Engine) isPodman(ctx context.Context) (bool, error) {
 	// For its version an engine runs programs, which takes longer than all else
 	// that a command in a container needs of it.
-	if header, err := e.ping(ctx); err == nil {
-		if isPodman, known := saysPodman(header); known {
-			return isPodman, nil
-		}
+	header, err := e.ping(ctx)
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	if isPodman, known := saysPodman(header); err == nil && known {
+		return isPodman, nil
 	}
 	v, err := e.c.ServerVersion(ctx) // whose errors say more
 	if err != nil {
@@ -75,9 +80,7 @@ func (e *Engine) hello(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if isPodman, known := saysPodman(header); known && !e.asked {
+	if isPodman, known := saysPodman(header); known {
 		e.know(isPodman)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -87,6 +88,32 @@ func archived(name string, content []byte) ([]byte, error) {
 	err = errors.Join(err, w.Close())
 	return b.Bytes(), err
 }
+
+// boundVolumes has the volumes that the image declares be in memory. The engine would make
+// them on its disk, where they take what is written, whatever the sandbox may have.
+func (e *Engine) boundVolumes(ctx context.Context, s engine.Spec, host *container.HostConfig) error {
+	if !host.ReadonlyRootfs { // else nothing else on the disk is bounded either
+		return nil
+	}
+	image, err := e.c.ImageInspect(ctx, s.Image)
+	if errdefs.IsNotFound(err) {
+		return fmt.Errorf("%w: %s", engine.ErrNoImage, s.Image)
+	}
+	if err != nil || image.Config == nil {
+		return e.fail("look at the image "+s.Image, err)
+	}
+	for target := range image.Config.Volumes {
+		target = path.Clean(target)
+		_, taken := host.Tmpfs[target]
+		if !taken && !slices.ContainsFunc(host.Mounts, func(m mount.Mount) bool { return m.Target == target }) {
+			host.Tmpfs[target] = tmpfs(engine.Tmpfs{Size: volumeSize, Mode: 0o1777, Exec: true})
+		}
+	}
+	return nil
+}
+
+// volumeSize is that of a volume that an image declares, in bytes.
+const volumeSize = 64 << 20
 
 // RemoveVolume implements engine.VolumeEngine.
 func (e *Engine) RemoveVolume(ctx context.Context, name string) error {

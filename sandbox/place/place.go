@@ -38,12 +38,12 @@ func (p Place) Sees(now Place, ephemeral bool) bool {
 	return p.Machine != "" && p.Machine == now.Machine
 }
 
-// lockName is the file in an ephemeral state directory that the programs lock which use it.
-const lockName = "owner.lock"
+// LockName is the file in an ephemeral state directory that the programs lock which use it.
+const LockName = "owner.lock"
 
 // Marked reports whether a directory is an ephemeral state directory: a label alone is not
 // reason enough to delete a directory.
 func Marked(dir string) bool {
-	info, err := os.Lstat(filepath.Join(dir, lockName))
+	info, err := os.Lstat(filepath.Join(dir, LockName))
 	return err == nil && info.Mode().IsRegular()
 }

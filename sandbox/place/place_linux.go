@@ -39,7 +39,7 @@ func Of(dir string, ephemeral bool) Place {
 // Use says that an ephemeral state directory is in use, until the file is closed or this
 // process ends.
 func Use(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot mark the state directory as in use: %w", err)
 	}
@@ -53,7 +53,7 @@ func Use(dir string) (*os.File, error) {
 
 // InUse reports whether an ephemeral state directory is in use.
 func InUse(dir string) bool {
-	f, err := os.Open(filepath.Join(dir, lockName))
+	f, err := os.Open(filepath.Join(dir, LockName))
 	if err != nil {
 		return !errors.Is(err, os.ErrNotExist)
 	}

@@ -189,17 +189,17 @@ func Drop(stateDir, name string) error {
 	if err != nil {
 		return nil // there is no place for them, and so none
 	}
+	if name == "" { // one by one: each directory has to be made one that can be written to
+		return Sweep(stateDir, func(string) bool { return false })
+	}
 	dir := filepath.Join(top, name)
 	if err := os.Chmod(dir, 0o700); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	err = os.RemoveAll(dir)
-	if name != "" && err == nil {
-		_ = os.Remove(top) // if it was the last
-	}
-	if err != nil {
+	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("cannot remove secrets: %w", err)
 	}
+	_ = os.Remove(top) // if it was the last
 	return nil
 }
 

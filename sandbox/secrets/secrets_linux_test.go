@@ -3,6 +3,7 @@ package secrets
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -103,6 +104,46 @@ func TestWrite(t *testing.T) {
 		t.Errorf("too large: %v", err)
 	}
 	if err := Drop(state, "box"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Dir(place)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something is left: %v", err)
+	}
+}
+
+// All secrets of a state directory can be removed by a user who is not root, too: such a user
+// may not write to the directories of secrets.
+func TestDropAll(t *testing.T) {
+	if os.Geteuid() == 0 {
+		dir, err := os.MkdirTemp("/dev/shm", "corral-test-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		if err := os.Chown(dir, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestDropAll$")
+		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir, "TMPDIR="+dir)
+		cmd.Dir = dir
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return
+	}
+	t.Setenv("CORRAL_TEST_SECRET", "value")
+	state := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		if err := Write(state, name, map[string]Source{"s": {Env: "CORRAL_TEST_SECRET"}}, files.User{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Drop(state, ""); err != nil {
+		t.Error(err)
+	}
+	place, err := Place(state, "a")
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Dir(place)); !errors.Is(err, os.ErrNotExist) {

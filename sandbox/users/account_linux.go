@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +30,8 @@ const maxAccounts = 1 << 20
 //     ran in a container that is gone, and two sandboxes cannot tell that they are on the
 //     same machine.
 //
-// A file that is not there, or is larger than maxAccounts, stays as it is.
+// A file that is not there, is larger than maxAccounts, or is not of the image's file system
+// but of what is mounted in it, stays as it is.
 func Prepare(pid int, dir, home string, owner, shown files.User) error {
 	root, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/root", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -90,7 +92,13 @@ func replacement(root int, path, file string, change func([]byte) []byte) (_ *mo
 	// It is only held until it is known to be a regular file: to open a device of the image
 	// would do what its driver does then.
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	if !strings.HasPrefix(path, "proc/") { // what leads to the kernel's files would have us read what root alone may
+		how.Resolve |= unix.RESOLVE_NO_XDEV
+	}
 	fd, err := unix.Openat2(root, path, &how)
+	if errors.Is(err, unix.EXDEV) {
+		return nil, nil // it is no file of the image's
+	}
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}

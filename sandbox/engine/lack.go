@@ -1,10 +1,6 @@
-package sandbox
+package engine
 
-import (
-	"context"
-
-	"github.com/corral-exec/corral/sandbox/engine"
-)
+import "context"
 
 // A Checker is an Engine that says beforehand what of a container Create, or
 // Start, would refuse.
@@ -12,7 +8,7 @@ type Checker interface {
 	// Check returns what a Spec asks for and the engine does not have. It
 	// looks at what a Lack can be of, and nothing is made. The error is that
 	// the engine does not say.
-	Check(ctx context.Context, s engine.Spec) ([]Lack, error)
+	Check(ctx context.Context, s Spec) ([]Lack, error)
 }
 
 // A Lack is something that an engine does not have.
