@@ -18,8 +18,7 @@ import (
 )
 
 const keysLong = `Say who else may use the gateway, and for what. A key has a role, the agents that
-it may act for, the hosts that it may act on, quotas, and perhaps an
-end. The roles:
+it may act for, the hosts that it may act on, quotas, and perhaps an end. Roles:
 
   viewer    looks at sessions, output, files, approvals and nodes
   agent     also runs commands for its agents

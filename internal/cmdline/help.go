@@ -113,7 +113,7 @@ func printFlag(w io.Writer, f *pflag.Flag, width int) {
 		left += " " + arg
 	}
 	switch f.DefValue {
-	case "", "false", "[]", "0s":
+	case "", "false", "[]", "0", "0s":
 	default:
 		usage += " (default " + f.DefValue + ")"
 	}
