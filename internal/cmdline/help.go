@@ -183,7 +183,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 func AtMost(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {
-			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s takes %d argument(s), and there are %d", cmd.CommandPath(), n, len(args))
+			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s takes at most %d; arguments given: %d", cmd.CommandPath(), n, len(args))
 		}
 		return nil
 	}
@@ -203,7 +203,7 @@ func AtLeastOne(what string) cobra.PositionalArgs {
 func Exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != len(names) {
-			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants %s, and there are %d arguments", cmd.CommandPath(), strings.Join(names, " and "), len(args))
+			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants the %s; arguments given: %d", cmd.CommandPath(), strings.Join(names, " and "), len(args))
 		}
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -36,5 +37,30 @@ func TestFlagDefaults(t *testing.T) {
 `
 	if out.String() != want {
 		t.Errorf("%s", out.String())
+	}
+}
+
+func TestArguments(t *testing.T) {
+	root := &cobra.Command{Use: "corral"}
+	for _, tc := range []struct {
+		check cobra.PositionalArgs
+		args  []string
+		want  string
+	}{
+		{Exactly("PATH", "VALUE"), []string{"a"}, "corral wants the PATH and VALUE; arguments given: 1"},
+		{Exactly("ID of an approval"), nil, "corral wants the ID of an approval; arguments given: 0"},
+		{Exactly("NAME"), []string{"a"}, ""},
+		{AtMost(1), []string{"a", "b"}, "corral takes at most 1; arguments given: 2"},
+		{AtMost(1), nil, ""},
+		{AtLeastOne("ID of a session"), nil, "corral wants the ID of a session"},
+		{NoArgs, []string{"a"}, `corral takes no argument, and there is "a"`},
+	} {
+		got := ""
+		if err := tc.check(root, tc.args); err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%q: %q, want %q", tc.args, got, tc.want)
+		}
 	}
 }
