@@ -142,6 +142,17 @@ func Argument(f *pflag.Flag) (arg, usage string) {
 	return arg, usage
 }
 
+// PlainUsages removes the names of arguments from the usages of all flags of cmd and the
+// commands below it: a completion script shows a usage as it is written.
+func PlainUsages(cmd *cobra.Command) {
+	plain := func(f *pflag.Flag) { _, f.Usage = Argument(f) }
+	cmd.Flags().VisitAll(plain)
+	cmd.PersistentFlags().VisitAll(plain)
+	for _, c := range cmd.Commands() {
+		PlainUsages(c)
+	}
+}
+
 // Wrap breaks text between words, into at least one line.
 func Wrap(text string, width int) []string {
 	var lines []string
