@@ -39,7 +39,7 @@ type Sandbox struct {
 
 	WorkspaceAccess policy.Setting[Access] `json:"workspaceAccess" default:"none" by:"sandbox" doc:"What it may do with the workspace. none is a private directory that it can write to."`
 
-	WorkspaceSize   policy.Setting[Size]   `json:"workspaceSize" unit:"bytes" by:"sandbox" doc:"What a private workspace may take, at least 16m, with a file for each 8 KiB: a command that writes more gets no space left on device. It counts for workspaces that are made from then on, and takes root and an engine of this machine; where it cannot be had commands are refused. Without it: 512m in memory, and on the disk as much as that has. See docs/explain/sandbox.md."`
+	WorkspaceSize   policy.Setting[Size]   `json:"workspaceSize" unit:"bytes" by:"sandbox" doc:"What a private workspace may take, at least 16m, with a file for each 8 KiB: a command that writes more gets no space left on device. It counts for workspaces that are made from then on, and needs root and an engine on this machine; where that is missing, commands are refused. Without it: 512m in memory, and on the disk as much as that has. See docs/explain/sandbox.md."`
 	WorkspaceMedium policy.Setting[Medium] `json:"workspaceMedium" default:"disk" by:"sandbox" doc:"Where a private workspace is. In memory it is part of what sandbox.memory allows, and goes with its container."`
 
 	User     policy.Setting[string] `json:"user" pattern:"^[1-9][0-9]{0,9}:[1-9][0-9]{0,9}$" like:"1000:1000" form:"UID:GID in numbers, neither of them root's" by:"sandbox" doc:"UID:GID that commands run as, never root. Without one: the owner of the workspace."`
@@ -84,13 +84,13 @@ type Secret struct {
 
 // A Pool is of containers that are ready.
 type Pool struct {
-	Size policy.Setting[int] `json:"size" default:"0" min:"0" max:"100" by:"sandbox" doc:"How many containers wait for sandboxes that have none, so that their first command need not. They are as configured for all agents; an agent for which something else is configured does not get one. Only what stands outside of agents.list counts."`
+	Size policy.Setting[int] `json:"size" default:"0" min:"0" max:"100" by:"sandbox" doc:"How many containers are kept ready, so that the first command of a sandbox need not wait for one. They are made by the settings for all agents, those outside of agents.list; an agent with other settings does not get one."`
 }
 
 // Prune says when sandboxes are old.
 type Prune struct {
-	IdleHours  policy.Setting[time.Duration] `json:"idleHours" default:"24" min:"0" max:"87600" unit:"h" by:"sandbox" doc:"How long a sandbox is not used until it is removed, with its private workspace; 0: never."`
-	MaxAgeDays policy.Setting[time.Duration] `json:"maxAgeDays" default:"7" min:"0" max:"3650" unit:"d" by:"sandbox" doc:"How old a container gets: then the next command gets a new one, with the same workspace; 0: any age."`
+	IdleHours  policy.Setting[time.Duration] `json:"idleHours" default:"24" min:"0" max:"87600" unit:"h" by:"sandbox" doc:"A sandbox that was not used for so long is removed, with its private workspace; 0: never."`
+	MaxAgeDays policy.Setting[time.Duration] `json:"maxAgeDays" default:"7" min:"0" max:"3650" unit:"d" by:"sandbox" doc:"When a container is so old, the next command gets a new one, with the same workspace; 0: never."`
 }
 
 // Tools are the tools of an agent.
@@ -160,7 +160,7 @@ type ApplyPatch struct {
 type Elevated struct {
 	Enabled   []policy.Setting[bool]    `json:"enabled" default:"true" by:"exec" doc:"Whether it may be used. A level that says false cannot be overruled."`
 	AllowFrom []policy.Setting[Senders] `json:"allowFrom" by:"exec" doc:"Who may: entries for all providers, or for each by its name. Without any: nobody. Each level that has some has to let the sender through."`
-	Default   policy.Setting[Level]     `json:"default" default:"off" by:"exec" doc:"What a call means that says nothing of elevated, if it may. full skips approvals, and is also what elevated: true then means."`
+	Default   policy.Setting[Level]     `json:"default" default:"off" by:"exec" doc:"What a call that does not set elevated gets, if its sender may use it. full skips approvals, also for elevated: true."`
 }
 
 // RunShellCommand is the tool run_shell_command.
@@ -225,11 +225,11 @@ const DefaultE2BSandboxes = 100
 // E2B is what clients of E2B are served.
 type E2B struct {
 	Listen    policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:PORT$" like:"127.0.0.1:3000" by:"gateway" doc:"Address and port to listen on for clients of E2B, with the TLS of the gateway; beyond the loopback interface only with tls and at least one key. Without one: none. Read when the gateway starts."`
-	Agent     policy.Setting[string]   `json:"agent" pattern:"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$" default:"e2b" like:"e2b" by:"gateway" doc:"The agent whose the sandboxes are that a key makes which is for several agents. Its settings of sandbox are theirs."`
+	Agent     policy.Setting[string]   `json:"agent" pattern:"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$" default:"e2b" like:"e2b" by:"gateway" doc:"The agent that owns the sandboxes of a key that is for several agents; its sandbox settings apply to them."`
 	Templates policy.Setting[[]string] `json:"templates" item:"^[A-Za-z0-9][A-Za-z0-9_./:-]*=[^\\s]+$" like:"code=registry.example/code:1" form:"NAME=IMAGE" by:"gateway" doc:"Templates, as NAME=IMAGE. base is there in any case: without an image of its own it has that of the agent (sandbox.image). Clients can build templates from these, and from no other image: NAME may be what they call the image, such as python:3.12."`
-	Pool      policy.Setting[int]      `json:"pool" default:"0" min:"0" max:"100" by:"gateway" doc:"How many containers wait for new sandboxes of the template base, so that these need not. They are as configured for agent."`
+	Pool      policy.Setting[int]      `json:"pool" default:"0" min:"0" max:"100" by:"gateway" doc:"How many containers are kept ready for new sandboxes of the template base, by the settings of gateway.e2b.agent."`
 	Sandboxes policy.Setting[int]      `json:"sandboxes" default:"100" min:"1" max:"10000" by:"gateway" doc:"How many sandboxes clients may have at a time for one agent, paused ones counted."`
-	Root      policy.Setting[bool]     `json:"root" default:"false" by:"gateway" doc:"Take the user root that a client names for the sandbox's own user, without more rights than that has. Otherwise it is an error, unless commands are root there (sandbox.root)."`
+	Root      policy.Setting[bool]     `json:"root" default:"false" by:"gateway" doc:"A client that names the user root gets the sandbox's own user, with no more rights. Without this it is an error, unless commands are root there (sandbox.root)."`
 }
 
 // Node is what a machine that is a node lets gateways do.

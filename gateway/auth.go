@@ -97,7 +97,7 @@ func (s *Server) grant(rt route, r *http.Request) (*access.Grant, error) {
 		return nil, corral.Errorf(api.ErrUnauthorized, "use the Unix socket", "this gateway has no token, and takes no requests over TCP")
 	case !ok:
 		return nil, corral.Errorf(api.ErrUnauthorized, "send the header 'Authorization: Bearer KEY' with a key (corral keys create), or the token in "+api.TokenFile+" in the gateway's state directory",
-			"the request has no token")
+			"the request has neither a key nor a token")
 	case rt.link && s.cfg.SignIns != nil && access.IsLink(given):
 		ref, err := s.cfg.SignIns.Redeem(given)
 		if err != nil {
@@ -121,8 +121,8 @@ func (s *Server) grantOf(r *http.Request, given string) (*access.Grant, error) {
 		}
 		return g, nil
 	}
-	return nil, s.wrong.refuse(r.RemoteAddr, corral.Errorf(api.ErrUnauthorized, "read the token from "+api.TokenFile+" in the gateway's state directory",
-		"the token is not that of this gateway"))
+	return nil, s.wrong.refuse(r.RemoteAddr, corral.Errorf(api.ErrUnauthorized, "send a key (corral keys create), or the token in "+api.TokenFile+" in the gateway's state directory",
+		"what was sent is neither a key nor the token of this gateway"))
 }
 
 // byToken is what the gateway's token allows.

@@ -76,6 +76,9 @@ func (f *finder) search(s sought) located {
 	if s.name == "" {
 		return located{why: "the program has no name"}
 	}
+	if _, unseen := f.view.(Nothing); unseen {
+		return located{why: "the machine's programs cannot be seen from here"}
+	}
 	if strings.Contains(s.name, "/") {
 		return f.file(from(s.dir, s.name))
 	}

@@ -23,7 +23,7 @@ var ownCommands = map[string]string{
 }
 
 // onlyShow are the subcommands of ownCommands that only show something.
-const onlyShow = "get list ls show path validate check schema status log explain help"
+const onlyShow = "get list ls show rules file pending path validate check schema status log explain help"
 
 // ownRule denies commands that change the policy or answer approvals. It is in force
 // under every security, and no configuration lifts it.

@@ -21,7 +21,7 @@ func TestOwnCommands(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"corral config get agents.list", "corral config path", "corral approvals list", "corral approvals --json list", "corral approvals --config=x list", "corral config -q get x", "corral gateway status", "corral keys ls", "corral ps", "corral logs approvals", "corral doctor",
+		"corral config get agents.list", "corral config path", "corral approvals ls", "corral approvals rules --agent x", "corral approvals file", "corral nodes pending", "corral approvals list", "corral approvals --json list", "corral approvals --config=x list", "corral config -q get x", "corral gateway status", "corral keys ls", "corral ps", "corral logs approvals", "corral doctor",
 		"corral --json exec -- cat config", "corral exec 'echo approvals'", "corral version", "ls approvals", "echo corral approvals allow x", "cat approve",
 	} {
 		if d := Decide(requestOf(text), rules, files{"/bin/corral": "", "/bin/ls": "", "/bin/echo": "", "/bin/cat": ""}); d.Outcome != Allowed {

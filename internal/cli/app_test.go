@@ -441,6 +441,20 @@ func TestCompletionAsksTheEngine(t *testing.T) {
 	}
 }
 
+// The words that describe a flag do not begin with the name of its argument in backquotes.
+func TestCompletionOfFlags(t *testing.T) {
+	m := &fakeMachine{}
+	for word, want := range map[string]string{
+		"exec --host": "--host\twhere to run (default sandbox)\n:4\n",
+		"logs --tail": "--tail\tbegin so many lines before the end, or all\n:4\n",
+	} {
+		_, out, _ := m.run(t, []string{"CORRAL_STATE_DIR=/s"}, append([]string{"__complete"}, strings.Fields(word)...)...)
+		if out != want {
+			t.Errorf("%s: %q, want %q", word, out, want)
+		}
+	}
+}
+
 // Whatever is below says things in its own words; here they are flags.
 func TestInFlags(t *testing.T) {
 	for text, want := range map[string]string{

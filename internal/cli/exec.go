@@ -181,10 +181,10 @@ func (a *app) command(o *execFlags, args []string, program bool) (corral.Command
 	case program:
 		cmd.Args = args
 	case len(args) > 1 && strings.HasPrefix(args[1], "-"):
-		return corral.Command{}, corral.Errorf(corral.ErrInvalid, "flags of corral go before the command; for a program with arguments put -- before it, and quote what a shell shall read",
+		return corral.Command{}, corral.Errorf(corral.ErrInvalid, "flags of corral go before the command; quote a command with its arguments, or put -- before it",
 			"%q comes after the command %q", args[1], args[0])
 	case len(args) > 1:
-		return corral.Command{}, corral.Errorf(corral.ErrInvalid, "quote what a shell shall read, or put -- before a program and its arguments",
+		return corral.Command{}, corral.Errorf(corral.ErrInvalid, "quote the command, or put -- before a program and its arguments",
 			"there are %d arguments, and the command is one", len(args))
 	case len(args) == 1:
 		cmd.Shell = args[0]

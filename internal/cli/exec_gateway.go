@@ -41,7 +41,7 @@ func (a *app) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command)
 		return nil, "", err
 	}
 	if flags := withoutFlags(o.shape, "workspace", "sandbox"); len(flags) > 0 {
-		return nil, "", corral.Errorf(corral.ErrInvalid, "leave it out; "+reach.PastHint, "--%s says what a sandbox is like, and those of %s are as it was told", flags[0], gatewayName(record))
+		return nil, "", corral.Errorf(corral.ErrInvalid, "leave it out; "+reach.PastHint, "--%s cannot change the sandboxes of %s", flags[0], gatewayName(record))
 	}
 	actFor(&opt, o.agent)
 	opt.Session, opt.Retry = o.session, reach.AwayLimit

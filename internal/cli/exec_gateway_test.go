@@ -82,7 +82,7 @@ func TestSamePlace(t *testing.T) {
 		"none, and there is none":  {daemon.ModeOff, flag(execFlags{}), off, ""},
 		"a node":                   {daemon.ModeOff, execFlags{host: "node"}, node, ""},
 		"a directory":              {daemon.ModeOff, execFlags{shape: []string{"workspace"}}, off, ""},
-		"a directory in a sandbox": {daemon.ModeOff, execFlags{shape: []string{"workspace"}}, box, "--workspace says what a sandbox works on, and those of the gateway are as it was told"},
+		"a directory in a sandbox": {daemon.ModeOff, execFlags{shape: []string{"workspace"}}, box, "--workspace cannot change what the sandboxes of the gateway work on"},
 	} {
 		a := &app{settings: daemon.Settings{Mode: tc.mode}}
 		err := a.wanted(&tc.flags).Check(tc.there)

@@ -18,13 +18,12 @@ import (
 )
 
 const keysLong = `Say who else may use the gateway, and for what. A key has a role, the agents that
-it may act for, the hosts that it may act on, quotas, and perhaps an
-end. The roles:
+it may act for, the hosts that it may act on, quotas, and perhaps an end. Roles:
 
   viewer    looks at sessions, output, files, approvals and nodes
   agent     also runs commands for its agents
   approver  looks, and answers approvals
-  operator  does everything but keys
+  operator  does everything but make keys and change the configuration
   admin     does everything
 
 The secret of a key is shown once; the gateway keeps a hash.`

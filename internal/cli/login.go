@@ -32,8 +32,8 @@ terminal, or read from standard input; it is kept in contexts.json beside the
 configuration, which only you can read.
 
 A gateway that shows a certificate of its own is known by its fingerprint: give
---fingerprint as the gateway printed it. Without it, what the gateway shows is
-shown, to be compared there, and nothing is kept.`
+--fingerprint as the gateway's log has it at the start. Without it, the command
+fails, and shows the fingerprint that the gateway has, to be compared there.`
 
 // loggedIn is what corral login prints as JSON.
 type loggedIn struct {
@@ -128,7 +128,7 @@ func trusted(ctx context.Context, u *url.URL) error {
 		return conn.Close()
 	}
 	if bad := (*tls.CertificateVerificationError)(nil); errors.As(err, &bad) && len(bad.UnverifiedCertificates) > 0 {
-		return corral.Errorf(corral.ErrDenied, "if the gateway's log or corral gateway status has the same, add --fingerprint "+selfcert.Fingerprint(bad.UnverifiedCertificates[0].Raw),
+		return corral.Errorf(corral.ErrDenied, "if the gateway's log has the same, add --fingerprint "+selfcert.Fingerprint(bad.UnverifiedCertificates[0].Raw),
 			"%s shows a certificate that this machine does not trust: %w", u.Host, bad.Err)
 	}
 	return corral.Errorf(corral.ErrUnavailable, "check the address", "cannot reach %s: %w", u.Host, err)

@@ -62,6 +62,9 @@ type app struct {
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		cmdline.PlainUsages(root)
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil && a.helpErr != nil {
 		err = fmt.Errorf("cannot write the help: %w", a.helpErr)

@@ -38,13 +38,17 @@ has.`,
 				if err != nil {
 					return err
 				}
+				flag := "--nodes"
+				if webSocket {
+					flag = "--nodes-websocket"
+				}
 				if webSocket && j.WebSocket != nil {
 					j = *j.WebSocket
 				} else if webSocket && !strings.HasPrefix(j.Line, "corral+wss:") {
 					return corral.Errorf(corral.ErrInvalid, "start it with --nodes-websocket ADDRESS:PORT", "the gateway does not listen for nodes that connect by WebSocket")
 				}
 				if !slices.ContainsFunc(j.Hosts, reachedByOthers) {
-					a.warn("Only this machine reaches the gateway at " + strings.Join(j.Hosts, ", ") + "; start it with --nodes 0.0.0.0:PORT, or with --nodes-advertise HOST:PORT.")
+					a.warn("Only this machine reaches the gateway at " + strings.Join(j.Hosts, ", ") + "; start it with " + flag + " 0.0.0.0:PORT, or with --nodes-advertise HOST:PORT.")
 				}
 				return a.answer(j, nil, func() string { return j.Command })
 			})

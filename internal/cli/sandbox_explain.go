@@ -72,7 +72,7 @@ func (e sandboxView) print(to io.Writer) error {
 	line("agent", "%s", e.Agent)
 	switch e.Mode {
 	case daemon.ModeOff:
-		line("mode", "off: commands run on the gateway, in no container (sandbox.mode)")
+		line("mode", "off (sandbox.mode): without --sandbox or --host sandbox, commands run on the gateway, in no container")
 	default:
 		line("mode", "%s", e.Mode)
 	}

@@ -83,6 +83,12 @@ func TestSandboxExplainAsksTheEngine(t *testing.T) {
 	}
 }
 
+// The configuration says off, and a flag of the gateway or of corral exec may say otherwise.
+func TestSandboxExplainOff(t *testing.T) {
+	_, out := explainSandbox(t, &fakeMachine{eng: engineOfTwo()}, `{}`)
+	wants(t, out, `^mode +off \(sandbox.mode\): without --sandbox or --host sandbox, commands run on the gateway, in no container$`)
+}
+
 // An image that is not there yet, and can be had as far as is known, is no
 // problem.
 func TestSandboxExplainAnImageToGet(t *testing.T) {

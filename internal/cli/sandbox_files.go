@@ -56,7 +56,7 @@ flags that commands of the sandbox are given.`,
 		ValidArgsFunction: a.completeSandboxPath,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants what to copy and where to, and there are %d arguments", cmd.CommandPath(), len(args))
+				return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants what to copy and where to; arguments given: %d", cmd.CommandPath(), len(args))
 			}
 			from, to := parseSandboxPath(args[0]), parseSandboxPath(args[1])
 			if (from.sandbox == "") == (to.sandbox == "") {

@@ -143,10 +143,10 @@ func TestSandboxFiles(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"cp box:odd/fifo x", "it is a fifo"}, {"cp box:odd/fifo -", "box:odd/fifo is a device, a FIFO or a socket"},
 		{"cp odd/fifo box:x", "it is a fifo"}, {"cp /dev/null box:x", "it is a device"},
-		{"cp none box:", "cannot describe none: no"}, {"cp ../x/none box:", "there is no directory ../x\n"},
-		{"cp " + here + "/none box:", "cannot describe " + here + "/none: no"}, {"cp f/. box:", "f/. is a file"},
+		{"cp none box:", "cannot look at none: no"}, {"cp ../x/none box:", "there is no directory ../x\n"},
+		{"cp " + here + "/none box:", "cannot look at " + here + "/none: no"}, {"cp f/. box:", "f/. is a file"},
 		{"cp box:d ./f", "the directory d over the file ./f\n"}, {"cp d box:new", "the directory d over the file new\n"},
-		{"cp box:new none/", "cannot describe none/: no"}, {"cp box:d/. over", "cannot unpack over/g: "}, {"cp box:none x", "ls-files shows"},
+		{"cp box:new none/", "cannot look at none/: no"}, {"cp box:d/. over", "cannot unpack over/g: "}, {"cp box:none x", "ls-files shows"},
 		{"cp f", "wants what to copy"}, {"cp f g", "has to be in a sandbox"}, {"cp box:f box:g", "has to be in a sandbox"},
 		{"cp none box:", "no such file or directory"}, {"cp box:none x", "no such file or directory"}, {"cp box:../etc x", "not in the workspace"},
 		{"cat f", "not a path in a sandbox"}, {"cat", "wants a path"}, {"cat box:d", "it is a directory"}, {"ls-files box:new", "it is a file"},

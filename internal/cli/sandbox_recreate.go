@@ -44,7 +44,7 @@ that commands of the sandbox are given.`,
 			shape := onlyGiven(cmd.Flags(), sandboxShape)
 			return a.keptSandboxes(cmd.Context(), local, func(ctx context.Context, k gateway.Sandboxes, remote bool) error {
 				if remote && len(shape) > 0 {
-					return corral.Errorf(corral.ErrInvalid, "leave it out, or add --local for a sandbox that no gateway uses", "--%s says what a sandbox is like, and a gateway's are as the gateway was told", shape[0])
+					return corral.Errorf(corral.ErrInvalid, "leave it out, or add --local for a sandbox that no gateway uses", "--%s cannot change the sandboxes of the gateway", shape[0])
 				}
 				if all {
 					var err error

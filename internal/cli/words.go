@@ -21,7 +21,7 @@ var flagWords = strings.NewReplacer(
 	"check the gateway's address", "check CORRAL_URL, or the URL of the login",
 	"check that the address is that of", "check that CORRAL_URL is that of",
 	"use http://: the", "use http:// in CORRAL_URL: the",
-	"read the token from gateway.token in the gateway's state directory", "give corral login a key that corral keys create made there; with CORRAL_URL, name the gateway's token file, gateway.token in its state directory, in CORRAL_TOKEN_FILE",
+	"send a key (corral keys create), or the token in gateway.token in the gateway's state directory", "give corral login a key that corral keys create made there; with CORRAL_URL, name the gateway's token file, gateway.token in its state directory, in CORRAL_TOKEN_FILE",
 	"give data, or eof=true", "give the data, - for what corral reads itself, or --eof",
 	" in the header Corral-Agent", " with --agent",
 	"give another working directory", "give another --workdir",

@@ -113,7 +113,7 @@ func printFlag(w io.Writer, f *pflag.Flag, width int) {
 		left += " " + arg
 	}
 	switch f.DefValue {
-	case "", "false", "[]", "0s":
+	case "", "false", "[]", "0", "0s":
 	default:
 		usage += " (default " + f.DefValue + ")"
 	}
@@ -140,6 +140,17 @@ func Argument(f *pflag.Flag) (arg, usage string) {
 	}
 	arg, usage, _ = strings.Cut(rest, "`: ")
 	return arg, usage
+}
+
+// PlainUsages removes the names of arguments from the usages of all flags of cmd and the
+// commands below it: a completion script shows a usage as it is written.
+func PlainUsages(cmd *cobra.Command) {
+	plain := func(f *pflag.Flag) { _, f.Usage = Argument(f) }
+	cmd.Flags().VisitAll(plain)
+	cmd.PersistentFlags().VisitAll(plain)
+	for _, c := range cmd.Commands() {
+		PlainUsages(c)
+	}
 }
 
 // Wrap breaks text between words, into at least one line.
@@ -183,7 +194,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 func AtMost(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {
-			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s takes %d argument(s), and there are %d", cmd.CommandPath(), n, len(args))
+			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s takes at most %d; arguments given: %d", cmd.CommandPath(), n, len(args))
 		}
 		return nil
 	}
@@ -203,7 +214,7 @@ func AtLeastOne(what string) cobra.PositionalArgs {
 func Exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != len(names) {
-			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants %s, and there are %d arguments", cmd.CommandPath(), strings.Join(names, " and "), len(args))
+			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants the %s; arguments given: %d", cmd.CommandPath(), strings.Join(names, " and "), len(args))
 		}
 		return nil
 	}

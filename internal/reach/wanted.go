@@ -29,7 +29,7 @@ func (w Wanted) Check(there corral.Route) error {
 	case w.Mode == daemon.ModeOff && there.Sandboxed:
 		return corral.Errorf(corral.ErrUnavailable, "leave it out; "+PastHint, "%s asks for no sandbox, and the gateway would run the command in one", w.By)
 	case there.Sandboxed && w.Workspace:
-		return corral.Errorf(corral.ErrInvalid, "leave it out; "+PastHint, "--workspace says what a sandbox works on, and those of the gateway are as it was told")
+		return corral.Errorf(corral.ErrInvalid, "leave it out; "+PastHint, "--workspace cannot change what the sandboxes of the gateway work on")
 	}
 	return nil
 }

@@ -68,8 +68,9 @@ func (g *Guard) allowedPort(port int) error {
 			return nil
 		}
 	}
+	set.Source.Key = "" // the message has it
 	return corral.Errorf(corral.ErrDenied, `on the node, in its configuration: node: { ports: ["`+strconv.Itoa(port)+`"] }`,
-		"the node lets gateways reach no port %d of its own (node.ports, %s)", port, set.Source)
+		"the node lets gateways reach no port %d of its own (node.ports: %s)", port, set.Source)
 }
 
 func (n *Node) refusedPort(agent string, port int, err error) {

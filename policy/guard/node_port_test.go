@@ -30,7 +30,7 @@ func TestNodePorts(t *testing.T) {
 		{settings: `node: {ports: ["8080", "3000-3099"]}`, port: 3000, off: true},
 		{settings: `node: {ports: ["8080", "3000-3099"]}`, port: 3099, off: true},
 		{settings: `node: {ports: ["8080", "3000-3099"]}`, port: 3100, off: true, want: "no port 3100"},
-		{settings: `node: {ports: ["8080"]}`, port: 808, off: true, want: "no port 808"},
+		{settings: `node: {ports: ["8080"]}`, port: 808, off: true, want: "config.json5:1)"},
 		{settings: `node: {ports: ["1-65535"]}, tools: {exec: {security: "deny"}}`, port: 80, off: true, want: "security is deny"},
 		{settings: `node: {ports: ["1-65535"]}, tools: {deny: ["exec"]}`, port: 80, off: true, want: "tools.deny"},
 		{settings: `node: {ports: ["1-65535"]}`, approvals: `{"version": 1, "agents": {"main": {"security": "deny"}}}`, port: 80, off: true, want: "security is deny"},

@@ -47,6 +47,9 @@ func TestNodeWithoutPolicy(t *testing.T) {
 		if report.Outcome != policy.Denied && !strings.Contains(strings.Join(report.Warnings, " "), "no policy of its own") {
 			t.Errorf("warnings %q", report.Warnings)
 		}
+		if strings.Contains(report.Reason, "not found") || strings.Contains(report.Reason, "no such file") { // which is not known
+			t.Errorf("%s: %s: because %q", test.settings, test.command, report.Reason)
+		}
 		for _, p := range report.Previews {
 			if p.Unavailable == "" {
 				t.Errorf("%s would be remembered: %+v", test.command, p)

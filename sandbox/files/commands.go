@@ -56,7 +56,7 @@ func (c Commands) Stat(ctx context.Context, name string) (Info, error) {
 		return Info{}, err
 	}
 	i, err := c.stat(ctx, name)
-	return i, fail("describe", name, err)
+	return i, fail("look at", name, err)
 }
 
 func (c Commands) stat(ctx context.Context, name string) (Info, error) {
@@ -332,7 +332,7 @@ func (c Commands) Write(ctx context.Context, name string, r io.Reader, o WriteOp
 		return Info{}, fail("write", name, notKind(err, TypeFile))
 	}
 	i, err := c.described(ctx, name)
-	return i, fail("describe", name, err)
+	return i, fail("look at", name, err)
 }
 
 func (c Commands) parents(ctx context.Context, name string, wanted bool) error {

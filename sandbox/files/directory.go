@@ -76,7 +76,7 @@ func (d Directory) do(ctx context.Context, what, name string, changes bool, f fu
 
 // Stat implements FS.
 func (d Directory) Stat(ctx context.Context, name string) (info Info, err error) {
-	err = d.do(ctx, "describe", name, false, func(t *tree, name, rel string) error {
+	err = d.do(ctx, "look at", name, false, func(t *tree, name, rel string) error {
 		p, err := t.locate(rel, false)
 		if err != nil {
 			return err
