@@ -115,23 +115,31 @@ func (s *Server) Sandbox(r *http.Request, id string, public bool) (*http.Request
 	if !ok || s.over(b) {
 		return nil, nil, errGone(id)
 	}
-	if !public {
-		if err := authorize(r, b, time.Now()); err != nil {
-			return nil, nil, err
-		}
+	g, err := s.grantOf(b)
+	if aerr := authorize(r, b, time.Now()); aerr != nil {
+		err = aerr
 	}
-	b, err := s.awake(r.Context(), id)
+	switch {
+	case err == nil: // nobody else wakes it up
+		b, err = s.awake(r.Context(), id)
+	case public && b.Paused:
+		err = errGone(id)
+	case public:
+		g, err = access.Nothing, nil
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	if public {
-		return s.enter(r, b), access.Nothing, nil
-	}
+	return s.enter(r, b), g, nil
+}
+
+// grantOf is by what right a sandbox is used: that of the key which connected to it last.
+func (s *Server) grantOf(b Box) (*access.Grant, error) {
 	g := s.cfg.Grant(b.Key)
 	if !g.Sees(b.Agent) {
-		return nil, nil, corral.Errorf(api.ErrUnauthorized, "connect to the sandbox by a key that is valid", "the key by which the sandbox %s was used has ended", id)
+		return nil, corral.Errorf(api.ErrUnauthorized, "connect to the sandbox by a key that is valid", "the key by which the sandbox %s was used has ended", b.ID)
 	}
-	return s.enter(r, b), g, nil
+	return g, nil
 }
 
 // authorize checks the token of a sandbox, or what was signed by it.

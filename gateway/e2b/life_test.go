@@ -391,6 +391,44 @@ func TestCodeNeedsToken(t *testing.T) {
 	}
 }
 
+// A sandbox that is paused is woken up for nobody who may not call it: neither for one who has
+// its ID alone, nor after the end of the key by which it was used.
+func TestWakesForNobody(t *testing.T) {
+	for what, test := range map[string]struct {
+		token, ended, port, paused bool
+	}{
+		"health without the token":  {paused: true},
+		"health with the token":     {token: true},
+		"health, and the key ended": {token: true, ended: true, paused: true},
+		"a port":                    {port: true},
+		"a port, and the key ended": {port: true, ended: true, paused: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := boxFor(time.Hour)
+			b.Paused, b.ResumeOnCall = true, true
+			s, _ := lifeRig(t, session.Retention{}, b)
+			if test.ended {
+				s.cfg.Grant = func(string) *access.Grant { return access.Nothing }
+			}
+			r := httptest.NewRequest(http.MethodGet, "http://host/health", nil)
+			if test.token {
+				r.Header.Set("X-Access-Token", b.Token)
+			}
+			var err error
+			if test.port {
+				r.Header.Set("E2b-Sandbox-Id", b.ID)
+				r.Header.Set("E2b-Sandbox-Port", "8080")
+				_, _, err = s.Port(r)
+			} else {
+				_, _, err = s.Sandbox(r, b.ID, true)
+			}
+			if got, _ := s.cfg.Store.Get(b.ID); got.Paused != test.paused || (err != nil) != test.paused {
+				t.Errorf("paused: %v, %v", got.Paused, err)
+			}
+		})
+	}
+}
+
 func (s *Server) beginFor(t *testing.T, b Box, program string) (call, *proc) {
 	t.Helper()
 	c := call{Context: t.Context(), box: b}
