@@ -232,7 +232,9 @@ func (s *Server) doStep(ctx context.Context, b *build, box *Box, f files.FS, st 
 			return err
 		}
 		defer from.Close()
-		return p.place(ctx, f, from)
+		defer context.AfterFunc(ctx, func() { from.Close() })() // what is not copied may have no end
+		err = p.place(ctx, f, from)
+		return cmp.Or(ctx.Err(), err)
 	case "ENV":
 		env := maps.Clone(box.Preset.Env)
 		if env == nil {

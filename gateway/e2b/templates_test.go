@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -78,6 +79,50 @@ func archive(t *testing.T, name string) io.Reader {
 		t.Fatal(err)
 	}
 	return &b
+}
+
+// A build that has to end does so, also while it looks for files in an archive that is small,
+// and has no end when it is unpacked.
+func TestArchiveWithoutEnd(t *testing.T) {
+	s, _ := lifeRig(t, session.Retention{})
+	var part bytes.Buffer
+	zip := func(data []byte) io.Reader {
+		part.Reset()
+		z := gzip.NewWriter(&part)
+		_, err := z.Write(data)
+		if err := errors.Join(err, z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return bytes.NewReader(bytes.Clone(part.Bytes()))
+	}
+	var header bytes.Buffer
+	if err := tar.NewWriter(&header).WriteHeader(&tar.Header{Name: "other", Size: 1 << 40, Typeflag: tar.TypeReg}); err != nil {
+		t.Fatal(err)
+	}
+	all := []io.Reader{zip(header.Bytes())}
+	zip(make([]byte, 16<<20))
+	for range 4000 {
+		all = append(all, bytes.NewReader(part.Bytes()))
+	}
+	st := buildStep{Type: "COPY", Args: []string{"a.txt", "."}, Files: strings.Repeat("0", 64)}
+	if err := s.cfg.Store.uploads.Put("a", st.Files, io.MultiReader(all...)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	done := make(chan error, 1)
+	box := boxFor(time.Hour)
+	go func() {
+		done <- s.doStep(ctx, &build{agent: "a"}, &box, files.Directory{Path: t.TempDir(), Root: Home}, st, "1")
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("it goes on")
+	}
 }
 
 // A tag is one template's of its name, and a template without tags is gone. A build that
