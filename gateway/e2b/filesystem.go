@@ -116,17 +116,33 @@ func entry(ctx context.Context, f files.FS, i files.Info) *pb.EntryInfo {
 		e.Size = dirSize
 	}
 	if i.Type == files.TypeLink {
-		target := i.Target
-		if !path.IsAbs(target) {
-			target = path.Join(path.Dir(i.Path), target)
+		target := targetOf(i)
+		e.Permissions = "L" + e.Permissions[1:]              // as Go writes it
+		if led, err := statLed(ctx, f, target); err == nil { // else it leads nowhere
+			target, e.Type, e.Size, e.Mode, e.Metadata = led.Path, fileTypes[led.Type], led.Size, uint32(led.Mode), metadataIn(led.Attributes)
 		}
 		e.SymlinkTarget = &target
-		e.Permissions = "L" + e.Permissions[1:]          // as Go writes it
-		if led, err := f.Stat(ctx, target); err == nil { // else it leads nowhere
-			e.Type, e.Size, e.Mode, e.Metadata = fileTypes[led.Type], led.Size, uint32(led.Mode), metadataIn(led.Attributes)
-		}
 	}
 	return e
+}
+
+// targetOf is the path that a link leads to, which may be another link.
+func targetOf(i files.Info) string {
+	if path.IsAbs(i.Target) {
+		return i.Target
+	}
+	return path.Join(path.Dir(i.Path), i.Target)
+}
+
+// statLed describes what a path leads to, through links; or a link, if there are too many.
+func statLed(ctx context.Context, f files.FS, name string) (i files.Info, err error) {
+	for range 40 { // as Linux
+		if i, err = f.Stat(ctx, name); err != nil || i.Type != files.TypeLink {
+			break
+		}
+		name = targetOf(i)
+	}
+	return i, err
 }
 
 func (s *Server) stat(c call, q *pb.StatRequest) (*pb.StatResponse, error) {
@@ -225,26 +241,21 @@ func (s *Server) listDir(c call, q *pb.ListDirRequest) (*pb.ListDirResponse, err
 		return nil, err
 	}
 	asked := c.resolve(q.GetPath())
-	name := asked
-	i, err := f.Stat(c, name)
-	if err == nil && i.Type == files.TypeLink {
-		name = *entry(c, f, i).SymlinkTarget
-		i, err = f.Stat(c, name)
-	}
+	dir, err := statLed(c, f, asked)
 	if err != nil {
 		return nil, err
 	}
-	if i.Type != files.TypeDir {
-		return nil, corral.Errorf(corral.ErrInvalid, "", "path is not a directory: %s", name)
+	if dir.Type != files.TypeDir {
+		return nil, corral.Errorf(corral.ErrInvalid, "", "path is not a directory: %s", dir.Path)
 	}
 	a := &pb.ListDirResponse{}
-	list, err := listTree(c, f, name, q.GetDepth())
+	list, err := listTree(c, f, dir.Path, q.GetDepth())
 	if err != nil {
 		return nil, err
 	}
 	for _, i := range list {
 		e := entry(c, f, i)
-		e.Path = asked + strings.TrimPrefix(e.Path, name)
+		e.Path = path.Join(asked, strings.TrimPrefix(e.Path, dir.Path))
 		a.Entries = append(a.Entries, e)
 	}
 	return a, nil
