@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -116,10 +117,7 @@ func (s *Server) Sandbox(r *http.Request, id string, public bool) (*http.Request
 		return nil, nil, errGone(id)
 	}
 	g, err := s.grantOf(b)
-	if aerr := authorize(r, b, time.Now()); aerr != nil {
-		err = aerr
-	}
-	switch {
+	switch err = cmp.Or(authorize(r, b, time.Now()), err); {
 	case err == nil: // nobody else wakes it up
 		b, err = s.awake(r.Context(), id)
 	case public && b.Paused:

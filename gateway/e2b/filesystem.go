@@ -72,9 +72,6 @@ func (o *opened) get(id string) (files.FS, bool) {
 func (o *opened) put(id string, f files.FS) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.of == nil {
-		o.of = map[string]openedFS{}
-	}
 	o.of[id] = openedFS{f, time.Now().Add(openedLimit)}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -65,9 +66,7 @@ func (s *Server) begin(c call, req *pb.StartRequest) (*proc, error) {
 		cmd.Dir = home
 	}
 	for _, env := range []map[string]string{c.account(), c.box.Preset.Env, c.box.Env, cfg.GetEnvs()} {
-		for k, v := range env {
-			cmd.Env[k] = v
-		}
+		maps.Copy(cmd.Env, env)
 	}
 	if t := req.GetTag(); len(t) > maxTag {
 		return nil, corral.Errorf(corral.ErrInvalid, "", "the tag has more than %d bytes", maxTag)
