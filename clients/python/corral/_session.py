@@ -130,7 +130,7 @@ class AsyncSession:
                 finally:
                     answer.close()
                 if taken != len(data) - done:
-                    raise LostError(f"the gateway took {taken} bytes of {len(data) - done}", written=done + taken)
+                    raise LostError(f"the gateway took {taken} bytes of {len(data) - done}", written=taken)
                 return
             except NoAnswer as e:
                 if isinstance(e.cause, CorralError):

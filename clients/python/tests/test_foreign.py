@@ -77,6 +77,18 @@ class TestInput(unittest.TestCase):
             with self.assertRaises(corral.LostError if status == 200 else corral.EndedError):
                 fake.client().session("s").write(b"x")
 
+    def test_written_is_that_of_all_tries(self) -> None:
+        def reply(method: str, target: str, body: bytes) -> bytes:
+            if method == "GET":
+                return answer(200, json.dumps(STATUS).encode())
+            if body == b"hello":
+                return answer(503, b'{"written":2,"error":{"code":"unavailable","message":"it stops"}}', "Retry-After: 1")
+            return answer(200, b'{"written":1}')
+
+        with self.assertRaises(corral.LostError) as caught:
+            Fake(self, reply).client().session("s").write(b"hello")
+        self.assertEqual(caught.exception.written, 3)
+
 
 class TestStreams(unittest.TestCase):
     def test_a_quiet_command_outlives_gateways(self) -> None:
