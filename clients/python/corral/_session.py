@@ -144,7 +144,7 @@ class AsyncSession:
             except CorralError as e:
                 e.written += done
                 raise
-            except (ValueError, KeyError, TypeError) as e:
+            except (ValueError, KeyError, TypeError, RecursionError) as e:
                 raise self._transport.lost(call, e) from e
 
     async def remove(self, *, force: bool = False) -> None:

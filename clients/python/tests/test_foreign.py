@@ -40,6 +40,16 @@ class TestNoGateway(unittest.TestCase):
             with self.assertRaisesRegex(corral.InvalidError, "not JSON"):
                 Fake(self, lambda *_: answer(200, body)).client().sandbox("main").files.stat("x")
 
+    def test_json_that_is_too_deep(self) -> None:
+        deep = b"[" * 100_000
+        for call, reply in (
+            (lambda c: c.run("x"), answer(200, deep + b"\n")),
+            (lambda c: c.run("x"), answer(500, deep)),
+            (lambda c: list(c.events()), answer(200, b"data:" + deep + b"\n\n")),
+        ):
+            with self.assertRaises(corral.InternalError):
+                call(Fake(self, lambda *_, reply=reply: reply).client())
+
     def test_no_http(self) -> None:
         for reply in (b"SSH-2.0-OpenSSH_9.2\r\n", b"\x15\x03\x01\x00\x02\x02\x16", b"-ERR unknown command\r\n", b"HTTP/1.1 hello\r\n\r\n"):
             fake = Fake(self, lambda *_: reply)
@@ -72,7 +82,7 @@ class TestInput(unittest.TestCase):
         self.assertEqual(len(fake.requests), 3)
 
     def test_written_is_no_number(self) -> None:
-        for status, body in ((200, b"[]"), (200, b'{"written":null}'), (409, b'{"written":null,"error":{"code":"ended","message":"x"}}')):
+        for status, body in ((200, b"[]"), (200, b"[" * 100_000), (200, b'{"written":null}'), (409, b'{"written":null,"error":{"code":"ended","message":"x"}}')):
             fake = Fake(self, lambda method, *_: answer(200, json.dumps(STATUS).encode()) if method == "GET" else answer(status, body))
             with self.assertRaises(corral.LostError if status == 200 else corral.EndedError):
                 fake.client().session("s").write(b"x")
