@@ -166,7 +166,7 @@ async def collect(stream: AsyncStream, max_output: int) -> Result:
                               bytes(parts["stdout"]), bytes(parts["stderr"]), bytes(output), omitted)
             if event.type == "gap":
                 omitted += event.next - event.offset
-            elif event.data:
+            elif event.type in parts:
                 kept = event.data[: max(0, max_output - len(output))]
                 omitted += len(event.data) - len(kept)
                 output += kept

@@ -118,6 +118,10 @@ class TestStreams(unittest.TestCase):
         with self.assertRaises(corral.InternalError):
             Fake(self, lambda *_: answer(200, STARTED + line + EXIT.replace(b"0", b"4"))).client().run("x")
 
+    def test_an_event_of_another_type(self) -> None:
+        line = b'{"type":"resized","offset":0,"next":0,"text":"24x80"}\n'
+        self.assertEqual(Fake(self, lambda *_: answer(200, STARTED + line + EXIT)).client().run("x").output, b"")
+
     def test_an_event_of_many_lines(self) -> None:
         fake = Fake(self, lambda *_: answer(200, b"data:\n" * 1_000_000 + b'data:{"seq":1}\n\n'))
         began = time.monotonic()
