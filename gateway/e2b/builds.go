@@ -276,13 +276,14 @@ func (s *Server) startBuild(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	from, err := s.checkBuild(b, spec)
+	if err == nil && s.life.Err() != nil {
+		err = corral.Errorf(corral.ErrUnavailable, "", "the gateway stops")
+	}
+	if err == nil {
+		err = s.builds.begin(b)
+	}
 	if err != nil {
-		return err
-	}
-	if s.life.Err() != nil {
-		return corral.Errorf(corral.ErrUnavailable, "", "the gateway stops")
-	}
-	if err := s.builds.begin(b); err != nil {
+		from.archive.Close()
 		return err
 	}
 	ctx := context.WithoutCancel(r.Context())

@@ -37,6 +37,8 @@ type fakeBoxes struct {
 	remove  func(id string) error
 	pause   func() error // nil: it is paused
 	warm    error        // the next time
+	warming func()       // nil: nothing
+	home    string       // a directory; empty: commands have the files
 	restore error        // likewise
 	root    string
 }
@@ -49,10 +51,16 @@ func (f *fakeBoxes) once(err *error) error {
 	return is
 }
 
-func (f *fakeBoxes) Warm(context.Context, string) error                            { return f.once(&f.warm) }
 func (f *fakeBoxes) EndAfter(context.Context, string, string, time.Duration) error { return nil }
 func (f *fakeBoxes) Forget(string) error                                           { return nil }
 func (f *fakeBoxes) Resume(context.Context, string) error                          { return nil }
+
+func (f *fakeBoxes) Warm(context.Context, string) error {
+	if f.warming != nil {
+		f.warming()
+	}
+	return f.once(&f.warm)
+}
 
 func (f *fakeBoxes) Pause(context.Context, string) error {
 	if f.pause == nil {
@@ -96,7 +104,11 @@ func (f *fakeBoxes) DialPort(context.Context, string, string, int) (net.Conn, er
 }
 
 func (f *fakeBoxes) Files(context.Context, string, string) (files.FS, error) {
-	return files.Sandbox{Others: files.Commands{Exec: f, Root: "/"}}, nil
+	all := files.Sandbox{Root: Home, Others: files.Commands{Exec: f, Root: "/"}}
+	if f.home != "" {
+		all.Workspace = files.Directory{Path: f.home, Root: Home}
+	}
+	return all, nil
 }
 
 // Start runs the commands by which root's changes are kept.

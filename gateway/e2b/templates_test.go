@@ -125,6 +125,34 @@ func TestArchiveWithoutEnd(t *testing.T) {
 	}
 }
 
+// A sandbox is made of the template that there was when it was asked for, also if that is built
+// anew or removed before the container is there.
+func TestTemplateBuiltAnew(t *testing.T) {
+	s, f := lifeRig(t, session.Retention{})
+	f.home = t.TempDir()
+	if err := os.WriteFile(filepath.Join(f.home, "a.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := Snapshot{ID: newSnapshotID(), Agent: config.DefaultE2BAgent, Name: "t", Built: true, Tags: []string{DefaultTag}}
+	if _, err := s.cfg.Store.snaps.take(old, s.packed(t.Context(), Box{}, files.Directory{Path: f.home, Root: Home})); err != nil {
+		t.Fatal(err)
+	}
+	f.home = t.TempDir()
+	f.warming = func() {
+		if err := s.cfg.Store.snaps.remove(old.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	r := httptest.NewRequest(http.MethodPost, "http://host/sandboxes", strings.NewReader(`{"templateID":"t"}`))
+	w := httptest.NewRecorder()
+	if err := s.create(w, r.WithContext(access.WithGrant(t.Context(), access.Token))); err != nil || w.Code != http.StatusCreated {
+		t.Errorf("%d, %v", w.Code, err)
+	}
+	if _, err := os.Stat(filepath.Join(f.home, "a.txt")); err != nil {
+		t.Error(err)
+	}
+}
+
 // A tag is one template's of its name, and a template without tags is gone. A build that
 // was cut short leaves nothing.
 func TestTags(t *testing.T) {
