@@ -109,9 +109,6 @@ func unary[Q, A any](add func(string, bool, http.Handler), procedure string, do 
 // Sandbox is the sandbox of a request that has its ID, and by what right it is used: with
 // public, by none. The request that it returns is that of the sandbox.
 func (s *Server) Sandbox(r *http.Request, id string, public bool) (*http.Request, *access.Grant, error) {
-	if !idPattern().MatchString(id) {
-		return nil, nil, errGone(id)
-	}
 	b, ok := s.cfg.Store.Get(id)
 	if !ok || s.over(b) {
 		return nil, nil, errGone(id)

@@ -284,10 +284,12 @@ func walk(ctx context.Context, f files.FS, dir string, depth int, visit func(fil
 				return err
 			}
 			if i.Type == files.TypeDir && depth > 1 {
-				// One that is gone meanwhile, or may not be read, has nothing in it.
+				// One that is gone or a file by now, or may not be read, has nothing in it.
 				err := walk(ctx, f, i.Path, depth-1, visit)
 				if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, corral.ErrDenied) {
-					return err
+					if now, serr := f.Stat(ctx, i.Path); serr != nil || now.Type == files.TypeDir {
+						return err
+					}
 				}
 			}
 		}
