@@ -95,7 +95,7 @@ func (w *heldWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // unary adds a procedure with one request and one answer.
 func unary[Q, A any](add func(string, bool, http.Handler), procedure string, do func(call, *Q) (*A, error), options []connect.HandlerOption) {
-	add(procedure, false, connect.NewUnaryHandlerSimple(procedure, func(ctx callContext, q *Q) (*A, error) {
+	add(procedure, false, connect.NewUnaryHandlerSimple(procedure, func(ctx context.Context, q *Q) (*A, error) {
 		info, _ := connect.CallInfoForHandlerContext(ctx)
 		c, err := callOf(ctx, info.RequestHeader())
 		if err != nil {

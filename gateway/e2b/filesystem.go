@@ -228,8 +228,9 @@ func (s *Server) run(c call, args ...string) error {
 
 // Bounds of a list.
 const (
-	maxDepth   = 64
-	maxEntries = 20_000
+	maxDepth    = 64
+	maxEntries  = 20_000
+	bytesOfEach = 256 // of names and attributes of an entry, on average
 )
 
 func (s *Server) listDir(c call, q *pb.ListDirRequest) (*pb.ListDirResponse, error) {
@@ -260,14 +261,24 @@ func (s *Server) listDir(c call, q *pb.ListDirRequest) (*pb.ListDirResponse, err
 
 // listTree lists what is in a directory, and so many levels of directories in it.
 func listTree(ctx context.Context, f files.FS, dir string, depth uint32) (list []files.Info, err error) {
-	err = walk(ctx, f, dir, max(int(min(depth, maxDepth)), 1), func(i files.Info) error {
-		if len(list) == maxEntries {
-			return corral.Errorf(corral.ErrInvalid, "list less of it", "there are more than %d files in %s", maxEntries, dir)
-		}
-		list = append(list, i)
-		return nil
-	})
+	err = walk(ctx, f, dir, max(int(min(depth, maxDepth)), 1), atMost(maxEntries, dir, func(i files.Info) { list = append(list, i) }))
 	return list, err
+}
+
+// atMost calls take for files, until there are too many.
+func atMost(n int, dir string, take func(files.Info)) func(files.Info) error {
+	most, left := n, n*bytesOfEach
+	return func(i files.Info) error {
+		left -= len(i.Path) + len(i.Target)
+		for name, value := range i.Attributes {
+			left -= len(name) + len(value)
+		}
+		if n--; n < 0 || left < 0 {
+			return corral.Errorf(corral.ErrInvalid, "ask for less of it", "there are more than %d files in %s, or their names have more than %d bytes", most, dir, most*bytesOfEach)
+		}
+		take(i)
+		return nil
+	}
 }
 
 // walk visits what is in a directory, and so many levels of directories in it, by the order

@@ -27,8 +27,6 @@ type call struct {
 	user string // that it names; empty: none
 }
 
-type callContext = context.Context
-
 func callOf(ctx context.Context, h http.Header) (call, error) {
 	b, ok := ctx.Value(boxKey{}).(Box)
 	if !ok {

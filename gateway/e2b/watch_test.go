@@ -140,3 +140,26 @@ func TestDirectoryBecomesFile(t *testing.T) {
 		t.Errorf("the end of a walk: %v", err)
 	}
 }
+
+// What is kept of a watched directory is bounded in bytes, too: names can have 4 KiB each.
+func TestWatchedBytes(t *testing.T) {
+	dir := t.TempDir()
+	deep := filepath.Join(dir, strings.Repeat(strings.Repeat("d", 250)+"/", 10))
+	if err := os.MkdirAll(deep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f := files.Directory{Path: dir, Root: "/"}
+	for n := range 2000 {
+		if n == 500 {
+			if _, err := lookAt(t.Context(), f, "/", true); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(deep, fmt.Sprint(n)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := lookAt(t.Context(), f, "/", true); !errors.Is(err, corral.ErrInvalid) {
+		t.Error(err)
+	}
+}
