@@ -40,6 +40,12 @@ class TestNoGateway(unittest.TestCase):
             with self.assertRaisesRegex(corral.InvalidError, "not JSON"):
                 Fake(self, lambda *_: answer(200, body)).client().sandbox("main").files.stat("x")
 
+    def test_no_error_has_the_password_of_an_address(self) -> None:
+        for url in ("https://me:secret@gateway.example", "http://gateway.example/?token=secret", "me:secret@gateway.example", "http://me:secret@[gateway"):
+            with self.assertRaises(corral.InvalidError) as caught:
+                corral.Client(url=url)
+            self.assertNotIn("secret", str(caught.exception))
+
     def test_json_that_is_too_deep(self) -> None:
         deep = b"[" * 100_000
         for call, reply in (
