@@ -133,8 +133,9 @@ func (s *Server) cached(b *build, spec buildSpec, from source, names []string) (
 		steps = i
 	}
 	for n := steps; n > 0; n-- {
-		if layer, ok := s.cfg.Store.layers.find(func(a string) bool { return a == b.agent }, names[n-1]); ok {
-			return n, source{image: from.image, archive: s.cfg.Store.layers.file(layer.ID, ".tar"), root: layer.Root, preset: layer.Preset}
+		layer, ok := s.cfg.Store.layers.find(func(a string) bool { return a == b.agent }, names[n-1])
+		if archive, err := os.Open(s.cfg.Store.layers.file(layer.ID, ".tar")); ok && err == nil {
+			return n, source{image: from.image, archive: archive, root: layer.Root, preset: layer.Preset}
 		}
 	}
 	return 0, from
@@ -143,8 +144,10 @@ func (s *Server) cached(b *build, spec buildSpec, from source, names []string) (
 // buildSteps makes a template: a sandbox in which the steps are done, one after the other,
 // and a snapshot of it. On error, step is that which failed.
 func (s *Server) buildSteps(ctx context.Context, b *build, spec buildSpec, from source) (step string, err error) {
+	defer from.archive.Close()
 	names := layersOf(from, spec.Steps)
 	done, from := s.cached(b, spec, from, names)
+	defer from.archive.Close()
 	now := time.Now().UTC()
 	box := Box{
 		ID: newID(), Agent: b.agent, Key: access.From(ctx).Ref(), Template: b.name, Image: from.image, Preset: from.preset,
@@ -232,7 +235,9 @@ func (s *Server) doStep(ctx context.Context, b *build, box *Box, f files.FS, st 
 			return err
 		}
 		defer from.Close()
-		return p.place(ctx, f, from)
+		defer context.AfterFunc(ctx, func() { from.Close() })() // what is not copied may have no end
+		err = p.place(ctx, f, from)
+		return cmp.Or(ctx.Err(), err)
 	case "ENV":
 		env := maps.Clone(box.Preset.Env)
 		if env == nil {

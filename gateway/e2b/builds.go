@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -242,10 +243,7 @@ func (s *Server) requestBuild(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if body.Name == "" {
-		body.Name = body.Alias
-	}
-	name, tag, err := templateName(body.Name)
+	name, tag, err := templateName(cmp.Or(body.Name, body.Alias))
 	if err != nil {
 		return err
 	}
@@ -278,13 +276,14 @@ func (s *Server) startBuild(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	from, err := s.checkBuild(b, spec)
+	if err == nil && s.life.Err() != nil {
+		err = corral.Errorf(corral.ErrUnavailable, "", "the gateway stops")
+	}
+	if err == nil {
+		err = s.builds.begin(b)
+	}
 	if err != nil {
-		return err
-	}
-	if s.life.Err() != nil {
-		return corral.Errorf(corral.ErrUnavailable, "", "the gateway stops")
-	}
-	if err := s.builds.begin(b); err != nil {
+		from.archive.Close()
 		return err
 	}
 	ctx := context.WithoutCancel(r.Context())

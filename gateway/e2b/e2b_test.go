@@ -24,6 +24,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/damagetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox/files"
+	"github.com/corral-exec/corral/session"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -300,5 +301,44 @@ func TestFileThatSeemsEmpty(t *testing.T) {
 	defer resp.Body.Close()
 	if got, err := io.ReadAll(resp.Body); err != nil || string(got) != string(want) {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A link is what it leads to, also over others: in lists, and for parts of a file.
+func TestLinks(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(dir, "sub"), 0o700), os.WriteFile(filepath.Join(dir, "sub/a.txt"), []byte("0123456789abc"), 0o600),
+		os.Symlink("l2", filepath.Join(dir, "l1")), os.Symlink("/sub/a.txt", filepath.Join(dir, "l2")),
+		os.Symlink("d2", filepath.Join(dir, "d1")), os.Symlink("sub", filepath.Join(dir, "d2")),
+		os.Symlink("/", filepath.Join(dir, "root")), os.Symlink("loop", filepath.Join(dir, "loop")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	f := files.Directory{Path: dir, Root: "/"}
+	r := httptest.NewRequest(http.MethodGet, "/files", nil)
+	r.Header.Set("Range", "bytes=4-")
+	w := httptest.NewRecorder()
+	if err := sendFile(t.Context(), w, r, f, "/l1"); err != nil || w.Body.String() != "456789abc" || w.Header().Get("Content-Range") != "bytes 4-12/13" {
+		t.Errorf("%q, %v, %v", w.Body, w.Header(), err)
+	}
+	if i, err := f.Stat(t.Context(), "/l1"); err != nil {
+		t.Error(err)
+	} else if e := entry(t.Context(), f, i); e.Type != envdpb.FileType_FILE_TYPE_FILE || e.Size != 13 || e.GetSymlinkTarget() != "/sub/a.txt" {
+		t.Errorf("%v", e)
+	}
+
+	b := boxFor(time.Hour)
+	s, _ := lifeRig(t, session.Retention{}, b)
+	s.opened.put(b.ID, f)
+	for name, want := range map[string]string{"/sub": "/sub/a.txt", "/d1": "/d1/a.txt", "/root": "/root/d1 /root/d2 /root/l1 /root/l2 /root/loop /root/root /root/sub", "/loop": ""} {
+		a, err := s.listDir(call{Context: t.Context(), box: b}, &envdpb.ListDirRequest{Path: name})
+		var got []string
+		for _, e := range a.GetEntries() {
+			got = append(got, e.Path)
+		}
+		if strings.Join(got, " ") != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
 	}
 }

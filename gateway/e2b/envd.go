@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -94,7 +95,7 @@ func (w *heldWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // unary adds a procedure with one request and one answer.
 func unary[Q, A any](add func(string, bool, http.Handler), procedure string, do func(call, *Q) (*A, error), options []connect.HandlerOption) {
-	add(procedure, false, connect.NewUnaryHandlerSimple(procedure, func(ctx callContext, q *Q) (*A, error) {
+	add(procedure, false, connect.NewUnaryHandlerSimple(procedure, func(ctx context.Context, q *Q) (*A, error) {
 		info, _ := connect.CallInfoForHandlerContext(ctx)
 		c, err := callOf(ctx, info.RequestHeader())
 		if err != nil {
@@ -108,30 +109,32 @@ func unary[Q, A any](add func(string, bool, http.Handler), procedure string, do 
 // Sandbox is the sandbox of a request that has its ID, and by what right it is used: with
 // public, by none. The request that it returns is that of the sandbox.
 func (s *Server) Sandbox(r *http.Request, id string, public bool) (*http.Request, *access.Grant, error) {
-	if !idPattern().MatchString(id) {
-		return nil, nil, errGone(id)
-	}
 	b, ok := s.cfg.Store.Get(id)
 	if !ok || s.over(b) {
 		return nil, nil, errGone(id)
 	}
-	if !public {
-		if err := authorize(r, b, time.Now()); err != nil {
-			return nil, nil, err
-		}
+	g, err := s.grantOf(b)
+	switch err = cmp.Or(authorize(r, b, time.Now()), err); {
+	case err == nil: // nobody else wakes it up
+		b, err = s.awake(r.Context(), id)
+	case public && b.Paused:
+		err = errGone(id)
+	case public:
+		g, err = access.Nothing, nil
 	}
-	b, err := s.awake(r.Context(), id)
 	if err != nil {
 		return nil, nil, err
 	}
-	if public {
-		return s.enter(r, b), access.Nothing, nil
-	}
+	return s.enter(r, b), g, nil
+}
+
+// grantOf is by what right a sandbox is used: that of the key which connected to it last.
+func (s *Server) grantOf(b Box) (*access.Grant, error) {
 	g := s.cfg.Grant(b.Key)
 	if !g.Sees(b.Agent) {
-		return nil, nil, corral.Errorf(api.ErrUnauthorized, "connect to the sandbox by a key that is valid", "the key by which the sandbox %s was used has ended", id)
+		return nil, corral.Errorf(api.ErrUnauthorized, "connect to the sandbox by a key that is valid", "the key by which the sandbox %s was used has ended", b.ID)
 	}
-	return s.enter(r, b), g, nil
+	return g, nil
 }
 
 // authorize checks the token of a sandbox, or what was signed by it.

@@ -72,9 +72,6 @@ func (o *opened) get(id string) (files.FS, bool) {
 func (o *opened) put(id string, f files.FS) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.of == nil {
-		o.of = map[string]openedFS{}
-	}
 	o.of[id] = openedFS{f, time.Now().Add(openedLimit)}
 }
 
@@ -116,17 +113,33 @@ func entry(ctx context.Context, f files.FS, i files.Info) *pb.EntryInfo {
 		e.Size = dirSize
 	}
 	if i.Type == files.TypeLink {
-		target := i.Target
-		if !path.IsAbs(target) {
-			target = path.Join(path.Dir(i.Path), target)
+		target := targetOf(i)
+		e.Permissions = "L" + e.Permissions[1:]              // as Go writes it
+		if led, err := statLed(ctx, f, target); err == nil { // else it leads nowhere
+			target, e.Type, e.Size, e.Mode, e.Metadata = led.Path, fileTypes[led.Type], led.Size, uint32(led.Mode), metadataIn(led.Attributes)
 		}
 		e.SymlinkTarget = &target
-		e.Permissions = "L" + e.Permissions[1:]          // as Go writes it
-		if led, err := f.Stat(ctx, target); err == nil { // else it leads nowhere
-			e.Type, e.Size, e.Mode, e.Metadata = fileTypes[led.Type], led.Size, uint32(led.Mode), metadataIn(led.Attributes)
-		}
 	}
 	return e
+}
+
+// targetOf is the path that a link leads to, which may be another link.
+func targetOf(i files.Info) string {
+	if path.IsAbs(i.Target) {
+		return i.Target
+	}
+	return path.Join(path.Dir(i.Path), i.Target)
+}
+
+// statLed describes what a path leads to, through links; or a link, if there are too many.
+func statLed(ctx context.Context, f files.FS, name string) (i files.Info, err error) {
+	for range 40 { // as Linux
+		if i, err = f.Stat(ctx, name); err != nil || i.Type != files.TypeLink {
+			break
+		}
+		name = targetOf(i)
+	}
+	return i, err
 }
 
 func (s *Server) stat(c call, q *pb.StatRequest) (*pb.StatResponse, error) {
@@ -215,8 +228,9 @@ func (s *Server) run(c call, args ...string) error {
 
 // Bounds of a list.
 const (
-	maxDepth   = 64
-	maxEntries = 20_000
+	maxDepth    = 64
+	maxEntries  = 20_000
+	bytesOfEach = 256 // of names and attributes of an entry, on average
 )
 
 func (s *Server) listDir(c call, q *pb.ListDirRequest) (*pb.ListDirResponse, error) {
@@ -225,26 +239,21 @@ func (s *Server) listDir(c call, q *pb.ListDirRequest) (*pb.ListDirResponse, err
 		return nil, err
 	}
 	asked := c.resolve(q.GetPath())
-	name := asked
-	i, err := f.Stat(c, name)
-	if err == nil && i.Type == files.TypeLink {
-		name = *entry(c, f, i).SymlinkTarget
-		i, err = f.Stat(c, name)
-	}
+	dir, err := statLed(c, f, asked)
 	if err != nil {
 		return nil, err
 	}
-	if i.Type != files.TypeDir {
-		return nil, corral.Errorf(corral.ErrInvalid, "", "path is not a directory: %s", name)
+	if dir.Type != files.TypeDir {
+		return nil, corral.Errorf(corral.ErrInvalid, "", "path is not a directory: %s", dir.Path)
 	}
 	a := &pb.ListDirResponse{}
-	list, err := listTree(c, f, name, q.GetDepth())
+	list, err := listTree(c, f, dir.Path, q.GetDepth())
 	if err != nil {
 		return nil, err
 	}
 	for _, i := range list {
 		e := entry(c, f, i)
-		e.Path = asked + strings.TrimPrefix(e.Path, name)
+		e.Path = path.Join(asked, strings.TrimPrefix(e.Path, dir.Path))
 		a.Entries = append(a.Entries, e)
 	}
 	return a, nil
@@ -252,14 +261,24 @@ func (s *Server) listDir(c call, q *pb.ListDirRequest) (*pb.ListDirResponse, err
 
 // listTree lists what is in a directory, and so many levels of directories in it.
 func listTree(ctx context.Context, f files.FS, dir string, depth uint32) (list []files.Info, err error) {
-	err = walk(ctx, f, dir, max(int(min(depth, maxDepth)), 1), func(i files.Info) error {
-		if len(list) == maxEntries {
-			return corral.Errorf(corral.ErrInvalid, "list less of it", "there are more than %d files in %s", maxEntries, dir)
-		}
-		list = append(list, i)
-		return nil
-	})
+	err = walk(ctx, f, dir, max(int(min(depth, maxDepth)), 1), atMost(maxEntries, dir, func(i files.Info) { list = append(list, i) }))
 	return list, err
+}
+
+// atMost calls take for files, until there are too many.
+func atMost(n int, dir string, take func(files.Info)) func(files.Info) error {
+	most, left := n, n*bytesOfEach
+	return func(i files.Info) error {
+		left -= len(i.Path) + len(i.Target)
+		for name, value := range i.Attributes {
+			left -= len(name) + len(value)
+		}
+		if n--; n < 0 || left < 0 {
+			return corral.Errorf(corral.ErrInvalid, "ask for less of it", "there are more than %d files in %s, or their names have more than %d bytes", most, dir, most*bytesOfEach)
+		}
+		take(i)
+		return nil
+	}
 }
 
 // walk visits what is in a directory, and so many levels of directories in it, by the order
@@ -276,10 +295,12 @@ func walk(ctx context.Context, f files.FS, dir string, depth int, visit func(fil
 				return err
 			}
 			if i.Type == files.TypeDir && depth > 1 {
-				// One that is gone meanwhile, or may not be read, has nothing in it.
+				// One that is gone or a file by now, or may not be read, has nothing in it.
 				err := walk(ctx, f, i.Path, depth-1, visit)
 				if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, corral.ErrDenied) {
-					return err
+					if now, serr := f.Stat(ctx, i.Path); serr != nil || now.Type == files.TypeDir {
+						return err
+					}
 				}
 			}
 		}

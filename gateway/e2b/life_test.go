@@ -37,6 +37,8 @@ type fakeBoxes struct {
 	remove  func(id string) error
 	pause   func() error // nil: it is paused
 	warm    error        // the next time
+	warming func()       // nil: nothing
+	home    string       // a directory; empty: commands have the files
 	restore error        // likewise
 	root    string
 }
@@ -49,10 +51,16 @@ func (f *fakeBoxes) once(err *error) error {
 	return is
 }
 
-func (f *fakeBoxes) Warm(context.Context, string) error                            { return f.once(&f.warm) }
 func (f *fakeBoxes) EndAfter(context.Context, string, string, time.Duration) error { return nil }
 func (f *fakeBoxes) Forget(string) error                                           { return nil }
 func (f *fakeBoxes) Resume(context.Context, string) error                          { return nil }
+
+func (f *fakeBoxes) Warm(context.Context, string) error {
+	if f.warming != nil {
+		f.warming()
+	}
+	return f.once(&f.warm)
+}
 
 func (f *fakeBoxes) Pause(context.Context, string) error {
 	if f.pause == nil {
@@ -96,7 +104,11 @@ func (f *fakeBoxes) DialPort(context.Context, string, string, int) (net.Conn, er
 }
 
 func (f *fakeBoxes) Files(context.Context, string, string) (files.FS, error) {
-	return files.Sandbox{Others: files.Commands{Exec: f, Root: "/"}}, nil
+	all := files.Sandbox{Root: Home, Others: files.Commands{Exec: f, Root: "/"}}
+	if f.home != "" {
+		all.Workspace = files.Directory{Path: f.home, Root: Home}
+	}
+	return all, nil
 }
 
 // Start runs the commands by which root's changes are kept.
@@ -388,6 +400,44 @@ func TestCodeNeedsToken(t *testing.T) {
 		if _, _, err := s.Port(r); err != nil && port == codePort {
 			t.Errorf("%s with the token: %v", target, err)
 		}
+	}
+}
+
+// A sandbox that is paused is woken up for nobody who may not call it: neither for one who has
+// its ID alone, nor after the end of the key by which it was used.
+func TestWakesForNobody(t *testing.T) {
+	for what, test := range map[string]struct {
+		token, ended, port, paused bool
+	}{
+		"health without the token":  {paused: true},
+		"health with the token":     {token: true},
+		"health, and the key ended": {token: true, ended: true, paused: true},
+		"a port":                    {port: true},
+		"a port, and the key ended": {port: true, ended: true, paused: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := boxFor(time.Hour)
+			b.Paused, b.ResumeOnCall = true, true
+			s, _ := lifeRig(t, session.Retention{}, b)
+			if test.ended {
+				s.cfg.Grant = func(string) *access.Grant { return access.Nothing }
+			}
+			r := httptest.NewRequest(http.MethodGet, "http://host/health", nil)
+			if test.token {
+				r.Header.Set("X-Access-Token", b.Token)
+			}
+			var err error
+			if test.port {
+				r.Header.Set("E2b-Sandbox-Id", b.ID)
+				r.Header.Set("E2b-Sandbox-Port", "8080")
+				_, _, err = s.Port(r)
+			} else {
+				_, _, err = s.Sandbox(r, b.ID, true)
+			}
+			if got, _ := s.cfg.Store.Get(b.ID); got.Paused != test.paused || (err != nil) != test.paused {
+				t.Errorf("paused: %v, %v", got.Paused, err)
+			}
+		})
 	}
 }
 

@@ -25,9 +25,6 @@ func (s *samples) used(id string, now api.SandboxStats, started time.Time) float
 	if !ok {
 		was = api.SandboxStats{At: started}
 	}
-	if s.of == nil {
-		s.of = map[string]api.SandboxStats{}
-	}
 	s.of[id] = now
 	took := now.At.Sub(was.At)
 	if took <= 0 || now.CPU < was.CPU {

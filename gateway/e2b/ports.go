@@ -33,11 +33,14 @@ func (s *Server) Port(r *http.Request) (*http.Request, *access.Grant, error) {
 	if b.Preset.Code && port == codePort && runsCode(r.URL.EscapedPath()) && !access.Same(r.Header.Get("X-Access-Token"), b.Token) {
 		return nil, nil, &Error{Status: http.StatusUnauthorized, Message: "Code is run for those who have the token of the sandbox: send it in X-Access-Token", Sandbox: id}
 	}
-	b, err := s.awake(r.Context(), id)
+	g, err := s.grantOf(b)
+	if err == nil {
+		b, err = s.awake(r.Context(), id)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	return s.enter(r, b), s.cfg.Grant(b.Key), nil
+	return s.enter(r, b), g, nil
 }
 
 // runsCode reports whether the interpreter may run code for a path: for all but those for

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -25,8 +26,6 @@ type call struct {
 	box  Box
 	user string // that it names; empty: none
 }
-
-type callContext = context.Context
 
 func callOf(ctx context.Context, h http.Header) (call, error) {
 	b, ok := ctx.Value(boxKey{}).(Box)
@@ -65,9 +64,7 @@ func (s *Server) begin(c call, req *pb.StartRequest) (*proc, error) {
 		cmd.Dir = home
 	}
 	for _, env := range []map[string]string{c.account(), c.box.Preset.Env, c.box.Env, cfg.GetEnvs()} {
-		for k, v := range env {
-			cmd.Env[k] = v
-		}
+		maps.Copy(cmd.Env, env)
 	}
 	if t := req.GetTag(); len(t) > maxTag {
 		return nil, corral.Errorf(corral.ErrInvalid, "", "the tag has more than %d bytes", maxTag)

@@ -182,6 +182,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer from.archive.Close()
 	b := Box{
 		ID: newID(), Agent: agent, Key: g.Ref(), Template: n.Template, Image: from.image, Preset: from.preset, Metadata: n.Metadata, Env: n.Env, Volumes: n.Volumes,
 		Started: time.Now().UTC(), End: end, PauseAtEnd: n.AutoPause, StopAtEnd: n.Memory != nil && !*n.Memory, ResumeOnCall: n.AutoResume.Enabled, Internet: n.Internet, Token: newToken(),

@@ -102,6 +102,7 @@ func New(cfg Config) *Server {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, signing: []byte(newToken()), wake: make(chan struct{}, 1)}
 	s.procs.of, s.watchers.of, s.watchers.streams = map[string]*boxProcs{}, map[string]map[string]*watch{}, map[string]int{}
+	s.samples.of, s.opened.of = map[string]api.SandboxStats{}, map[string]openedFS{}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.sweepVolumes()
 	s.owned.Go(s.keepDeadlines)

@@ -291,27 +291,22 @@ func (s *Server) unpack(ctx context.Context, b Box, of source) error {
 	if of.root > 0 && !b.Root {
 		return corral.Errorf(corral.ErrDenied, "set sandbox.root for the agent", "commands were root where %s was made, and are not in sandboxes of agent %s any more", b.Template, b.Agent)
 	}
-	if of.archive == "" {
+	if of.archive == nil {
 		return nil
 	}
 	f, err := s.home(ctx, b)
 	if err != nil {
 		return err
 	}
-	from, err := os.Open(of.archive)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	info, err := from.Stat()
+	info, err := of.archive.Stat()
 	if err != nil {
 		return err
 	}
 	home := info.Size() - of.root
-	if _, err = f.Upload(ctx, Home, io.NewSectionReader(from, 0, home), files.Limits{}); err != nil || of.root == 0 {
+	if _, err = f.Upload(ctx, Home, io.NewSectionReader(of.archive, 0, home), files.Limits{}); err != nil || of.root == 0 {
 		return err
 	}
-	return s.takeRoot(ctx, b, io.NewSectionReader(from, home, of.root))
+	return s.takeRoot(ctx, b, io.NewSectionReader(of.archive, home, of.root))
 }
 
 // forked is one of the sandboxes that a fork makes, or why there is none.

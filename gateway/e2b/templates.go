@@ -3,6 +3,7 @@ package e2b
 import (
 	"cmp"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -17,11 +18,11 @@ const DefaultTag = "default"
 // maxTags bounds the tags of a template.
 const maxTags = 50
 
-// A source is what a sandbox begins with.
+// A source is what a sandbox begins with. The caller closes its archive.
 type source struct {
-	image   string // empty: the agent's
-	archive string // a file, of a Snapshot; empty: there is none
-	root    int64  // as Snapshot.Root
+	image   string   // empty: the agent's
+	archive *os.File // of a Snapshot, which may be removed meanwhile; nil: there is none
+	root    int64    // as Snapshot.Root
 	preset  Preset
 	of      string // the ID of the snapshot, or the image
 }
@@ -37,7 +38,8 @@ func (s *Server) source(agent, template string) (source, error) {
 	if !ok {
 		return source{}, corral.Errorf(corral.ErrNotFound, "build it, or add it to gateway.e2b.templates", "template '%.80s' not found", template)
 	}
-	return source{image: snap.Image, archive: s.cfg.Store.snaps.file(snap.ID, ".tar"), root: snap.Root, preset: snap.Preset, of: snap.ID}, nil
+	archive, err := os.Open(s.cfg.Store.snaps.file(snap.ID, ".tar"))
+	return source{image: snap.Image, archive: archive, root: snap.Root, preset: snap.Preset, of: snap.ID}, err
 }
 
 // baseImage is what clients call the image of the template base.

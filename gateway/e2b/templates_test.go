@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -78,6 +79,78 @@ func archive(t *testing.T, name string) io.Reader {
 		t.Fatal(err)
 	}
 	return &b
+}
+
+// A build that has to end does so, also while it looks for files in an archive that is small,
+// and has no end when it is unpacked.
+func TestArchiveWithoutEnd(t *testing.T) {
+	s, _ := lifeRig(t, session.Retention{})
+	var part bytes.Buffer
+	zip := func(data []byte) io.Reader {
+		part.Reset()
+		z := gzip.NewWriter(&part)
+		_, err := z.Write(data)
+		if err := errors.Join(err, z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return bytes.NewReader(bytes.Clone(part.Bytes()))
+	}
+	var header bytes.Buffer
+	if err := tar.NewWriter(&header).WriteHeader(&tar.Header{Name: "other", Size: 1 << 40, Typeflag: tar.TypeReg}); err != nil {
+		t.Fatal(err)
+	}
+	all := []io.Reader{zip(header.Bytes())}
+	zip(make([]byte, 16<<20))
+	for range 4000 {
+		all = append(all, bytes.NewReader(part.Bytes()))
+	}
+	st := buildStep{Type: "COPY", Args: []string{"a.txt", "."}, Files: strings.Repeat("0", 64)}
+	if err := s.cfg.Store.uploads.Put("a", st.Files, io.MultiReader(all...)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	done := make(chan error, 1)
+	box := boxFor(time.Hour)
+	go func() {
+		done <- s.doStep(ctx, &build{agent: "a"}, &box, files.Directory{Path: t.TempDir(), Root: Home}, st, "1")
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("it goes on")
+	}
+}
+
+// A sandbox is made of the template that there was when it was asked for, also if that is built
+// anew or removed before the container is there.
+func TestTemplateBuiltAnew(t *testing.T) {
+	s, f := lifeRig(t, session.Retention{})
+	f.home = t.TempDir()
+	if err := os.WriteFile(filepath.Join(f.home, "a.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := Snapshot{ID: newSnapshotID(), Agent: config.DefaultE2BAgent, Name: "t", Built: true, Tags: []string{DefaultTag}}
+	if _, err := s.cfg.Store.snaps.take(old, s.packed(t.Context(), Box{}, files.Directory{Path: f.home, Root: Home})); err != nil {
+		t.Fatal(err)
+	}
+	f.home = t.TempDir()
+	f.warming = func() {
+		if err := s.cfg.Store.snaps.remove(old.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	r := httptest.NewRequest(http.MethodPost, "http://host/sandboxes", strings.NewReader(`{"templateID":"t"}`))
+	w := httptest.NewRecorder()
+	if err := s.create(w, r.WithContext(access.WithGrant(t.Context(), access.Token))); err != nil || w.Code != http.StatusCreated {
+		t.Errorf("%d, %v", w.Code, err)
+	}
+	if _, err := os.Stat(filepath.Join(f.home, "a.txt")); err != nil {
+		t.Error(err)
+	}
 }
 
 // A tag is one template's of its name, and a template without tags is gone. A build that

@@ -46,10 +46,7 @@ func sendFile(c context.Context, w http.ResponseWriter, r *http.Request, f files
 	var o files.ReadOptions
 	status := http.StatusOK
 	if text := r.Header.Get("Range"); text != "" {
-		i, err := f.Stat(c, name)
-		if err == nil && i.Type == files.TypeLink { // its own size is not that of what is read
-			i, err = f.Stat(c, *entry(c, f, i).SymlinkTarget)
-		}
+		i, err := statLed(c, f, name) // the size of a link is not that of what is read
 		if err != nil {
 			return err
 		}

@@ -81,10 +81,6 @@ func noVolumeName(name string) error {
 	return corral.Errorf(corral.ErrInvalid, "use letters, digits, '_' and '-'", "%.40q cannot name a volume", name)
 }
 
-func noVolume(id string) error {
-	return corral.Errorf(corral.ErrNotFound, "", "Volume %.40q not found", id)
-}
-
 // readVolumes reads the records in a directory.
 func readVolumes(dir string) (map[string]Volume, error) {
 	all := map[string]Volume{}
@@ -267,7 +263,7 @@ func (s *Server) findVolume(r *http.Request) (Volume, error) {
 	id := r.PathValue("id")
 	v, ok := s.cfg.Store.volume(id)
 	if !ok || !access.From(r.Context()).Sees(v.Agent) {
-		return v, noVolume(id)
+		return v, corral.Errorf(corral.ErrNotFound, "", "Volume %.40q not found", id)
 	}
 	return v, nil
 }

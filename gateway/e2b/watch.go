@@ -36,13 +36,9 @@ func lookAt(ctx context.Context, f files.FS, dir string, recursive bool) (look, 
 	if recursive {
 		depth = maxDepth
 	}
-	err := walk(ctx, f, dir, depth, func(i files.Info) error {
-		if len(l) == maxWatched {
-			return corral.Errorf(corral.ErrInvalid, "watch less of it", "there are more than %d files in %s", maxWatched, dir)
-		}
+	err := walk(ctx, f, dir, depth, atMost(maxWatched, dir, func(i files.Info) {
 		l[strings.TrimPrefix(i.Path, strings.TrimSuffix(dir, "/")+"/")] = i
-		return nil
-	})
+	}))
 	return l, err
 }
 

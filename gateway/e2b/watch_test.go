@@ -1,10 +1,13 @@
 package e2b
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -97,5 +100,66 @@ func TestProcessesOfOthers(t *testing.T) {
 	close(answer)
 	if n := <-listed; n != 1 {
 		t.Errorf("%d processes", n)
+	}
+}
+
+// raced are files of which one directory becomes a file while they are listed.
+type raced struct {
+	files.Directory
+	t *testing.T
+}
+
+func (r raced) List(ctx context.Context, dir string, o files.ListOptions) (files.Page, error) {
+	page, err := r.Directory.List(ctx, dir, o)
+	if name := filepath.Join(r.Path, "b"); dir == "/" {
+		if err := errors.Join(os.RemoveAll(name), os.WriteFile(name, nil, 0o600)); err != nil {
+			r.t.Error(err)
+		}
+	}
+	return page, err
+}
+
+// A directory that has become a file meanwhile does not end a list of all that is around it.
+func TestDirectoryBecomesFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "b/gone"), 0o700), os.MkdirAll(filepath.Join(dir, "c/there"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := lookAt(t.Context(), raced{files.Directory{Path: dir, Root: "/"}, t}, "/", true)
+	if got := strings.Join(slices.Sorted(maps.Keys(seen)), " "); err != nil || got != "b c c/there" {
+		t.Errorf("%s, %v", got, err)
+	}
+	f := files.Directory{Path: dir, Root: "/"}
+	stop := errors.New("it is enough")
+	if err := walk(t.Context(), f, "/", 2, func(i files.Info) error {
+		if i.Path == "/c/there" {
+			return stop
+		}
+		return nil
+	}); !errors.Is(err, stop) {
+		t.Errorf("the end of a walk: %v", err)
+	}
+}
+
+// What is kept of a watched directory is bounded in bytes, too: names can have 4 KiB each.
+func TestWatchedBytes(t *testing.T) {
+	dir := t.TempDir()
+	deep := filepath.Join(dir, strings.Repeat(strings.Repeat("d", 250)+"/", 10))
+	if err := os.MkdirAll(deep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f := files.Directory{Path: dir, Root: "/"}
+	for n := range 2000 {
+		if n == 500 {
+			if _, err := lookAt(t.Context(), f, "/", true); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(deep, fmt.Sprint(n)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := lookAt(t.Context(), f, "/", true); !errors.Is(err, corral.ErrInvalid) {
+		t.Error(err)
 	}
 }

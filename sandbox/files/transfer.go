@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"syscall"
 
 	"github.com/corral-exec/corral"
 )
@@ -247,8 +248,8 @@ func (k *packing) members(d dir, base, name string, level int) error {
 	defer func() { k.names -= len(names) }()
 	for _, e := range names {
 		err := k.add(sub, e, path.Join(name, e), level+1)
-		// Files come and go while a tree is copied.
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// Files come and go while a tree is copied, and one kind takes the place of another.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !isKind(err) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, syscall.EINVAL) {
 			return err
 		}
 	}

@@ -102,6 +102,10 @@ func parseRule(text string) (rule, bool) {
 		text = program + " *"
 	}
 	words := ruleWords(text)
+	// "git *" is git with any arguments, or none, as "git" is.
+	if n := len(words) - 1; n > 0 && words[n] == "*" && strings.Count(text, "*") == 1 {
+		words = words[:n]
+	}
 	if len(words) == 0 {
 		return rule{}, false
 	}
@@ -183,12 +187,7 @@ func (r rule) matches(words []string) bool {
 	if r.glob == nil {
 		return len(words) >= len(r.words) && slices.Equal(words[:len(r.words)], r.words) && (!r.exact || len(words) == len(r.words))
 	}
-	text := strings.Join(words, sep)
-	// A last word "*" also matches no word: "git *" matches git.
-	if n := len(r.glob); n == 2 && r.glob[1] == "" && text+sep == r.glob[0] {
-		return true
-	}
-	return globbed(text, r.glob)
+	return globbed(strings.Join(words, sep), r.glob)
 }
 
 // globbed reports whether text consists of the pieces, in order, with any text between

@@ -55,7 +55,7 @@ func TestNotAmongCoreTools(t *testing.T) {
 }
 
 func TestExcludedInDisguise(t *testing.T) {
-	tool := newTool(t, Config{CoreTools: []string{Name}, ExcludeTools: entries([]string{"rm", "git push", "docker * --privileged"})})
+	tool := newTool(t, Config{CoreTools: []string{Name}, ExcludeTools: entries([]string{"rm", "git push", "docker * --privileged", "npm publish:*", "go clean *"})})
 	for command, want := range map[string]policy.Outcome{
 		"git -C . push": policy.Denied, "git --no-pager -c a=b push x": policy.Denied, "/usr/bin/git push": policy.Denied,
 		"git commit -m push": policy.Allowed, "git commit push": policy.Allowed, "git pushx": policy.Allowed,
@@ -63,7 +63,8 @@ func TestExcludedInDisguise(t *testing.T) {
 		"FOO=1 rm x": policy.Denied, "if true; then rm x; fi": policy.Denied, "! rm x": policy.Denied, `\rm x`: policy.Denied, "r''m x": policy.Denied,
 		"eval rm x": policy.Denied, "xargs rm < f": policy.Denied, "echo $(rm x)": policy.Denied, "cat <<E\n$(rm x)\nE": policy.Denied,
 		"echo 'a\\'; rm x": policy.Denied, "timeout 5 nice -n 3 sudo -u x rm y": policy.Denied, "sh -c 'bash -c \"rm x\"'": policy.Denied,
-		"git $SUB": policy.Asked, "$CMD x": policy.Asked, "echo x | sh": policy.Asked, "echo \"": policy.Asked,
+		"npm publish": policy.Denied, "npm --silent publish .": policy.Denied, "npm pub": policy.Allowed,
+		"git $SUB": policy.Asked, "npm $SUB": policy.Asked, "SUB=clean; go $SUB -cache": policy.Asked, "npm view $SUB": policy.Allowed, "$CMD x": policy.Asked, "echo x | sh": policy.Asked, "echo \"": policy.Asked,
 		"set -euo pipefail; make": policy.Allowed, "[ -f x ] && cat x": policy.Allowed, "cat <<'E'\nrm x\nE": policy.Allowed,
 	} {
 		if v := tool.Check(command); v.Outcome != want {

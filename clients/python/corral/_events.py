@@ -44,7 +44,7 @@ def parse(line: bytes) -> Event:
         if event.type in ("stdout", "stderr") and len(data) != event.next - event.offset:
             raise ValueError(f"output of {len(data)} bytes")
         return event
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise InternalError(f"an event that is not understood: {line[:100]!r}: {e}") from e
 
 
@@ -153,6 +153,6 @@ class AsyncEvents(Feed[Dict[str, Any]]):
                 self.after = self._id
                 self._forget()
                 return event
-        except (ValueError, KeyError, TypeError) as e:
+        except (ValueError, KeyError, TypeError, RecursionError) as e:
             raise InternalError(f"an event that is not understood: {line[:100]!r}: {e}") from e
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import ssl
 from dataclasses import dataclass
 from typing import Optional
@@ -48,7 +49,8 @@ class Place:
         except ValueError:
             url, port = urlsplit(""), None
         if url.scheme not in ("http", "https") or not self.host or "@" in url.netloc or url.query or url.fragment:
-            raise InvalidError(f"{self.url!r} is no address of a gateway", hint="write it like http://127.0.0.1:7777")
+            shown = "…" if re.search("[@?#]", self.url) else self.url  # it may have a secret
+            raise InvalidError(f"{shown!r} is no address of a gateway", hint="write it like http://127.0.0.1:7777")
         if self.fingerprint and url.scheme == "http":
             raise InvalidError(f"{self.url!r} has no certificate, and a fingerprint was given", hint="write it with https://")
         self.port = port or (443 if url.scheme == "https" else 80)

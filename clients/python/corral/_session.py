@@ -130,7 +130,7 @@ class AsyncSession:
                 finally:
                     answer.close()
                 if taken != len(data) - done:
-                    raise LostError(f"the gateway took {taken} bytes of {len(data) - done}", written=done + taken)
+                    raise LostError(f"the gateway took {taken} bytes of {len(data) - done}", written=taken)
                 return
             except NoAnswer as e:
                 if isinstance(e.cause, CorralError):
@@ -144,7 +144,7 @@ class AsyncSession:
             except CorralError as e:
                 e.written += done
                 raise
-            except (ValueError, KeyError, TypeError) as e:
+            except (ValueError, KeyError, TypeError, RecursionError) as e:
                 raise self._transport.lost(call, e) from e
 
     async def remove(self, *, force: bool = False) -> None:
@@ -166,7 +166,7 @@ async def collect(stream: AsyncStream, max_output: int) -> Result:
                               bytes(parts["stdout"]), bytes(parts["stderr"]), bytes(output), omitted)
             if event.type == "gap":
                 omitted += event.next - event.offset
-            elif event.data:
+            elif event.type in parts:
                 kept = event.data[: max(0, max_output - len(output))]
                 omitted += len(event.data) - len(kept)
                 output += kept

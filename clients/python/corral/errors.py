@@ -165,7 +165,7 @@ def from_answer(status: int, body: bytes, retry_after: int = 0) -> CorralError:
         answer: Dict[str, Any] = json.loads(body)
         error: Dict[str, Any] = answer["error"]
         message = error["message"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         text = " ".join(body[:200].decode("utf-8", "replace").split())
         return kind(f"the answer is {status}: {text}", status=status, hint="check that the address is that of a gateway of corral")
     code, written = str(error.get("code", "")), answer.get("written")

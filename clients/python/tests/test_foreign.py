@@ -40,6 +40,22 @@ class TestNoGateway(unittest.TestCase):
             with self.assertRaisesRegex(corral.InvalidError, "not JSON"):
                 Fake(self, lambda *_: answer(200, body)).client().sandbox("main").files.stat("x")
 
+    def test_no_error_has_the_password_of_an_address(self) -> None:
+        for url in ("https://me:secret@gateway.example", "http://gateway.example/?token=secret", "me:secret@gateway.example", "http://me:secret@[gateway"):
+            with self.assertRaises(corral.InvalidError) as caught:
+                corral.Client(url=url)
+            self.assertNotIn("secret", str(caught.exception))
+
+    def test_json_that_is_too_deep(self) -> None:
+        deep = b"[" * 100_000
+        for call, reply in (
+            (lambda c: c.run("x"), answer(200, deep + b"\n")),
+            (lambda c: c.run("x"), answer(500, deep)),
+            (lambda c: list(c.events()), answer(200, b"data:" + deep + b"\n\n")),
+        ):
+            with self.assertRaises(corral.InternalError):
+                call(Fake(self, lambda *_, reply=reply: reply).client())
+
     def test_no_http(self) -> None:
         for reply in (b"SSH-2.0-OpenSSH_9.2\r\n", b"\x15\x03\x01\x00\x02\x02\x16", b"-ERR unknown command\r\n", b"HTTP/1.1 hello\r\n\r\n"):
             fake = Fake(self, lambda *_: reply)
@@ -72,10 +88,22 @@ class TestInput(unittest.TestCase):
         self.assertEqual(len(fake.requests), 3)
 
     def test_written_is_no_number(self) -> None:
-        for status, body in ((200, b"[]"), (200, b'{"written":null}'), (409, b'{"written":null,"error":{"code":"ended","message":"x"}}')):
+        for status, body in ((200, b"[]"), (200, b"[" * 100_000), (200, b'{"written":null}'), (409, b'{"written":null,"error":{"code":"ended","message":"x"}}')):
             fake = Fake(self, lambda method, *_: answer(200, json.dumps(STATUS).encode()) if method == "GET" else answer(status, body))
             with self.assertRaises(corral.LostError if status == 200 else corral.EndedError):
                 fake.client().session("s").write(b"x")
+
+    def test_written_is_that_of_all_tries(self) -> None:
+        def reply(method: str, target: str, body: bytes) -> bytes:
+            if method == "GET":
+                return answer(200, json.dumps(STATUS).encode())
+            if body == b"hello":
+                return answer(503, b'{"written":2,"error":{"code":"unavailable","message":"it stops"}}', "Retry-After: 1")
+            return answer(200, b'{"written":1}')
+
+        with self.assertRaises(corral.LostError) as caught:
+            Fake(self, reply).client().session("s").write(b"hello")
+        self.assertEqual(caught.exception.written, 3)
 
 
 class TestStreams(unittest.TestCase):
@@ -95,6 +123,10 @@ class TestStreams(unittest.TestCase):
         line = b'{"type":"stdout","offset":0,"next":4,"text":"x"}\n'
         with self.assertRaises(corral.InternalError):
             Fake(self, lambda *_: answer(200, STARTED + line + EXIT.replace(b"0", b"4"))).client().run("x")
+
+    def test_an_event_of_another_type(self) -> None:
+        line = b'{"type":"resized","offset":0,"next":0,"text":"24x80"}\n'
+        self.assertEqual(Fake(self, lambda *_: answer(200, STARTED + line + EXIT)).client().run("x").output, b"")
 
     def test_an_event_of_many_lines(self) -> None:
         fake = Fake(self, lambda *_: answer(200, b"data:\n" * 1_000_000 + b'data:{"seq":1}\n\n'))

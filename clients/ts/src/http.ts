@@ -193,7 +193,11 @@ export class Transport {
       }
       this.#base = url.href.replace(/\/+$/, "");
     } catch (e) {
-      throw new InvalidError(`${JSON.stringify(place.url)} is no address of a gateway`, { hint: "write it like http://127.0.0.1:7777", cause: e });
+      const fields = { hint: "write it like http://127.0.0.1:7777" };
+      if (/[@?#]/.test(place.url)) {
+        throw new InvalidError('"…" is no address of a gateway', fields); // it may have a secret, which e has, too
+      }
+      throw new InvalidError(`${JSON.stringify(place.url)} is no address of a gateway`, { ...fields, cause: e });
     }
     try {
       new Headers(place.headers);

@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { inspect } from "node:util";
 
 import * as api from "@corral-exec/client";
 import { sandboxSession } from "@corral-exec/client/ai";
@@ -46,6 +47,12 @@ test("what listens there speaks no TLS", { timeout: 20_000 }, async (t) => {
       await assert.rejects(call, (e) => e instanceof api.UnavailableError && /no TLS/.test(e.message));
       assert.equal(fake.connections(), before + 1);
     }
+  }
+});
+
+test("no error has the password of an address", () => {
+  for (const url of ["https://me:secret@gateway.example", "http://gateway.example/?token=secret", "me:secret@gateway.example", "http://me:secret@[gateway"]) {
+    assert.throws(() => new api.Corral({ url }), (e) => e instanceof api.InvalidError && !inspect(e).includes("secret"));
   }
 });
 
