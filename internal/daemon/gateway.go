@@ -80,6 +80,8 @@ type Gateway struct {
 	mcp    mcpServers
 	shells shells
 
+	stopping     context.Context // from then on nobody is waited for who may answer an approval
+	drain        context.CancelFunc
 	approvalWait time.Duration
 }
 
@@ -88,6 +90,7 @@ type Gateway struct {
 func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error) {
 	o, listen := &opt, !opt.Alone
 	s := &Gateway{opt: o, dir: o.StateDir, log: o.Log, approvalWait: approvalWait}
+	s.stopping, s.drain = context.WithCancel(context.Background())
 	s.mcp.make = s.newMCP
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, corral.Errorf(corral.ErrUnavailable, "give --state-dir a directory that can be written", "cannot make the state directory: %w", err)
@@ -334,6 +337,7 @@ func (s *Gateway) Serve(ctx context.Context) (err error) {
 		case <-ctx.Done():
 		}
 		s.log.Info("stopping; another signal stops at once")
+		s.drain()
 		s.sessions.Drain()
 		stop()
 		select {
@@ -442,6 +446,7 @@ func (s *Gateway) record() Record {
 // Close closes listeners first, then sessions, then hosts.
 func (s *Gateway) Close() error {
 	var errs []error
+	s.drain()
 	s.mcp.close(s.log)
 	for _, l := range s.listeners {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) { // the server closes those it served on

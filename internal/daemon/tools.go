@@ -21,6 +21,7 @@ import (
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
@@ -38,6 +39,14 @@ type agentTools struct {
 // Call calls a tool. What an agent may not call is a result that says so; the
 // error is ErrNotFound, for a tool that there is not.
 func (t agentTools) Call(ctx context.Context, name string, arguments json.RawMessage) (tool.Result, error) {
+	if ask := tool.ApproverOf(ctx); ask != nil {
+		ctx = tool.WithApprover(ctx, func(ctx context.Context, rec approval.Record) (approval.Answer, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(t.s.stopping, cancel)()
+			return ask(ctx, rec)
+		})
+	}
 	switch name {
 	case runshell.Name:
 		return t.runShell(ctx, arguments)
