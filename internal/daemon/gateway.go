@@ -92,6 +92,7 @@ func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error
 	s := &Gateway{opt: o, dir: o.StateDir, log: o.Log, approvalWait: approvalWait}
 	s.stopping, s.drain = context.WithCancel(context.Background())
 	s.mcp.make = s.newMCP
+	s.mcp.life, s.mcp.end = context.WithCancel(context.Background())
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, corral.Errorf(corral.ErrUnavailable, "give --state-dir a directory that can be written", "cannot make the state directory: %w", err)
 	}

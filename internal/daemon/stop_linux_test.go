@@ -11,7 +11,9 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
@@ -71,6 +73,45 @@ func TestStopsWhileApprovalsWait(t *testing.T) {
 		})
 	}
 }
+
+// A gateway stops while a call over MCP waits for a sandbox that does not come up.
+func TestStopsWhileSandboxStarts(t *testing.T) {
+	g := serveWith(t, `{ sandbox: { mode: "off" }, agents: { list: [{ id: "main", sandbox: { mode: "all" } }] } }`)
+	box := slowBox{&fakeexec.Executor{}, make(chan struct{})}
+	g.s.hosts.opt.Backends.Sandbox = func(SandboxOptions) (Executor, error) { return box, nil }
+	client := g.mcpClient(t, false)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = client.CallTool(context.Background(), &sdk.CallToolParams{Name: "exec", Arguments: map[string]any{"command": "true"}}) // which it does not survive
+	}()
+	<-box.starting
+	begin := time.Now()
+	if err := g.stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	<-ended
+}
+
+// A slowBox comes up when the start is given up.
+type slowBox struct {
+	*fakeexec.Executor
+	starting chan struct{}
+}
+
+func (b slowBox) Start(ctx context.Context, _ corral.Command) (corral.Process, error) {
+	close(b.starting)
+	select {
+	case <-ctx.Done():
+	case <-time.After(20 * time.Second):
+	}
+	return nil, corral.Errorf(corral.ErrUnavailable, "", "the sandbox does not come up")
+}
+
+func (slowBox) Close() error { return nil }
 
 // mcpClient is a client over MCP. Its user, if they are asked, gives no answer.
 func (g *serving) mcpClient(t *testing.T, asked bool) *sdk.ClientSession {

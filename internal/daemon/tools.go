@@ -320,7 +320,7 @@ func (t apiTools) List(ctx context.Context) []gateway.Tool {
 // callerOf notes on whose behalf a request over MCP is made. What is malformed
 // was refused before.
 func (s *Gateway) callerOf(ctx context.Context, h http.Header) context.Context {
-	ctx = access.WithGrant(ctx, s.keys.Grant(h.Get(api.HeaderKey)))
+	ctx = access.WithGrant(s.mcp.whileOpen(ctx), s.keys.Grant(h.Get(api.HeaderKey)))
 	caller, err := config.ParseCaller(h.Get(api.HeaderSender), h.Get(api.HeaderModel))
 	if err != nil {
 		return ctx
