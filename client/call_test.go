@@ -1,9 +1,11 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -160,5 +162,43 @@ func TestRepeated(t *testing.T) {
 	defer mu.Unlock()
 	if n := tries["/v1/sandboxes/box/pause"]; n != 1 {
 		t.Errorf("%d pauses", n)
+	}
+}
+
+// What answers at once that nothing has happened, where a gateway would wait, is not asked
+// again and again without a pause.
+func TestHastyServer(t *testing.T) {
+	for what, call := range map[string]func(context.Context, *client.Client) error{
+		"Wait": func(ctx context.Context, c *client.Client) error {
+			p, err := c.Attach(ctx, "it")
+			if err == nil {
+				_, err = p.Wait(ctx)
+			}
+			return err
+		},
+		"Events": func(ctx context.Context, c *client.Client) error {
+			for e, err := range c.Events(ctx, client.EventOptions{}) {
+				return cmp.Or(err, fmt.Errorf("the event %+v", e))
+			}
+			return nil
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			var asked atomic.Int32
+			hasty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if asked.Add(1); r.URL.Path != "/v1/events" {
+					_, _ = io.WriteString(w, `{"sessionId": "it", "status": "running"}`)
+				}
+			}))
+			defer hasty.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			if err := call(ctx, to(t, client.Options{URL: hasty.URL})); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("it ended: %v", err)
+			}
+			if n := asked.Load(); n > 30 {
+				t.Errorf("it was asked %d times in 2 s", n)
+			}
+		})
 	}
 }
