@@ -16,7 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 )
 
@@ -200,5 +203,58 @@ func TestHastyServer(t *testing.T) {
 				t.Errorf("it was asked %d times in 2 s", n)
 			}
 		})
+	}
+}
+
+// Output that was read already does not come a second time.
+func TestOutputAgain(t *testing.T) {
+	again := make([]byte, api.HeaderLen, api.HeaderLen+3)
+	api.Header{Stream: corral.Stdout, Length: 3}.Put(again)
+	again = append(again, "abc"...)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/sessions/it":
+			_, _ = io.WriteString(w, `{"sessionId": "it", "status": "running"}`)
+		case "/v1/sessions/it/log":
+			for range 10 {
+				_, _ = w.Write(again)
+			}
+		default:
+			conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{api.AttachProtocol}})
+			for range 10 {
+				if err == nil {
+					err = conn.Write(r.Context(), websocket.MessageBinary, again)
+				}
+			}
+			if err == nil {
+				_, _, _ = conn.Read(r.Context()) // until the client is gone
+			}
+		}
+	}))
+	defer server.Close()
+	p, err := to(t, client.Options{URL: server.URL}).Session(t.Context(), "it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for off := int64(0); ; {
+		c, err := p.Log().Read(t.Context(), off, make([]byte, 8))
+		if off == 3 && errors.Is(err, api.ErrFrame) {
+			break
+		}
+		if err != nil || off != 0 || c.Offset != 0 || string(c.Data) != "abc" {
+			t.Fatalf("the log at %d: %+v, %v", off, c, err)
+		}
+		off = c.Next()
+	}
+	terminal, err := p.Attach(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	if m, err := terminal.Next(t.Context()); err != nil || string(m.Chunk.Data) != "abc" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if m, err := terminal.Next(t.Context()); !errors.Is(err, api.ErrFrame) {
+		t.Errorf("again: %+v, %v", m, err)
 	}
 }
