@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/daemon"
 )
 
@@ -39,5 +41,39 @@ func TestNoConfig(t *testing.T) {
 	_, err := daemon.Open(t.Context(), daemon.Options{Config: filepath.Join(t.TempDir(), "none.json5"), StateDir: t.TempDir()})
 	if !errors.Is(err, corral.ErrInvalid) || !strings.Contains(err.Error(), "none.json5") {
 		t.Errorf("it opens: %v", err)
+	}
+}
+
+// Close ends Serve, which is no failure of it. It can be called again.
+func TestCloseEndsServe(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "corral.json5")
+	if err := os.WriteFile(file, []byte(`{ gateway: { listen: "127.0.0.1:0" } }`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g, err := daemon.Open(t.Context(), daemon.Options{Config: file, StateDir: filepath.Join(dir, "state"), Serve: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(t.Context()) }()
+	c, err := client.New(client.Options{Socket: filepath.Join(dir, "state", api.SocketFile)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Ready(t.Context()); err != nil { // it serves
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := g.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if err := g.Serve(t.Context()); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("Serve of one that is closed: %v", err)
 	}
 }

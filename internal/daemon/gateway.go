@@ -83,6 +83,9 @@ type Gateway struct {
 	stopping     context.Context // from then on nobody is waited for who may answer an approval
 	drain        context.CancelFunc
 	approvalWait time.Duration
+
+	closing sync.Once
+	closed  error
 }
 
 // OpenGateway takes the state directory and makes everything ready. Clients
@@ -312,11 +315,14 @@ func (s *Gateway) taken() error {
 // background, before clients that listen over MCP are let go of.
 const drainPause = time.Second
 
-// Serve serves until ctx ends, and lets go of everything. One that is alone it leaves
-// as it is.
+// Serve serves until ctx ends or Close is called, and lets go of everything. One that is
+// alone it leaves as it is.
 func (s *Gateway) Serve(ctx context.Context) (err error) {
 	if s.server == nil {
 		return corral.Errorf(corral.ErrInvalid, "open it with Serve in its options", "the gateway listens nowhere, so that there is nobody to serve")
+	}
+	if s.stopping.Err() != nil {
+		return corral.Errorf(corral.ErrUnavailable, "open it again", "the gateway is closed")
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := s.record().Write(s.dir); err != nil {
@@ -348,6 +354,9 @@ func (s *Gateway) Serve(ctx context.Context) (err error) {
 		}
 	})
 	err = s.server.Serve(serving, s.listeners...)
+	if errors.Is(err, net.ErrClosed) { // by Close
+		err = nil
+	}
 	close(served)
 	end()
 	owned.Wait()
@@ -444,8 +453,14 @@ func (s *Gateway) record() Record {
 	return r
 }
 
-// Close closes listeners first, then sessions, then hosts.
+// Close closes listeners first, then sessions, then hosts. Further calls wait for the
+// first, and return its error.
 func (s *Gateway) Close() error {
+	s.closing.Do(func() { s.closed = s.close() })
+	return s.closed
+}
+
+func (s *Gateway) close() error {
 	var errs []error
 	s.drain()
 	s.mcp.close(s.log)
