@@ -77,3 +77,31 @@ func TestCloseEndsServe(t *testing.T) {
 		t.Errorf("Serve of one that is closed: %v", err)
 	}
 }
+
+// An Open that finds the directory in use by a gateway of the same program leaves alone
+// what tells other commands about that one.
+func TestOpenTwice(t *testing.T) {
+	dir := t.TempDir()
+	file, state := filepath.Join(dir, "corral.json5"), filepath.Join(dir, "state")
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g, err := daemon.Open(t.Context(), daemon.Options{Config: file, StateDir: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, serve := range []bool{false, true} {
+		if _, err := daemon.Open(t.Context(), daemon.Options{Config: file, StateDir: state, Serve: serve}); !errors.Is(err, corral.ErrConflict) {
+			t.Errorf("a second one: %v", err)
+		}
+		if _, err := os.Stat(filepath.Join(state, "gateway.json")); err != nil {
+			t.Errorf("the first one, after that: %v", err)
+		}
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(state, "gateway.json")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after its end: %v", err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -84,8 +85,9 @@ type Gateway struct {
 	drain        context.CancelFunc
 	approvalWait time.Duration
 
-	closing sync.Once
-	closed  error
+	recorded atomic.Bool // in the state directory
+	closing  sync.Once
+	closed   error
 }
 
 // OpenGateway takes the state directory and makes everything ready. Clients
@@ -150,7 +152,7 @@ func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error
 	s.undoPatches(ctx)
 	s.hosts.policies.serve(s.sessions)
 	if !listen {
-		return s, s.record().Write(s.dir)
+		return s, s.writeRecord()
 	}
 	return s, s.makeServer(ctx)
 }
@@ -325,7 +327,7 @@ func (s *Gateway) Serve(ctx context.Context) (err error) {
 		return corral.Errorf(corral.ErrUnavailable, "open it again", "the gateway is closed")
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := s.record().Write(s.dir); err != nil {
+	if err := s.writeRecord(); err != nil {
 		// On a full disk, for one. What runs is looked after all the same.
 		s.log.Warn("other commands cannot be told about this gateway", "error", err)
 	}
@@ -434,6 +436,12 @@ func (s *Gateway) lookAt(ctx context.Context, eng Engine) error {
 	return err
 }
 
+// writeRecord tells other commands about this gateway, until Close.
+func (s *Gateway) writeRecord() error {
+	s.recorded.Store(true)
+	return s.record().Write(s.dir)
+}
+
 func (s *Gateway) record() Record {
 	r := Record{
 		PID: os.Getpid(), Version: s.opt.Version, StartedAt: time.Now().UTC(),
@@ -495,7 +503,10 @@ func (s *Gateway) close() error {
 		defer cancel()
 		errs = append(errs, s.stopTracing(ctx))
 	}
-	return errors.Join(append(errs, removeRecord(s.dir, os.Getpid()))...)
+	if s.recorded.Load() { // else there may be that of another one, with the same PID in its container
+		errs = append(errs, removeRecord(s.dir, os.Getpid()))
+	}
+	return errors.Join(errs...)
 }
 
 // Agent is an agent, with its sessions.
