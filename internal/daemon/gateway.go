@@ -528,7 +528,7 @@ func (s *Gateway) newTools(agent string) *tool.Tools {
 	}
 	return tool.New(tool.Config{
 		Agent: s.sessions.Agent(agent), Defaults: d, Guard: s.hosts.policies.guard,
-		Allowed:    func(name string) error { return c.Tools.Check(config.Tool(name)) },
+		Allowed:    func(name string) error { return may(c, config.Tool(name)) },
 		AttachPath: func(id string) string { return "/v1/sessions/" + id + "/attach" },
 		Log:        s.log,
 	})
