@@ -340,10 +340,15 @@ func (w *patience) wait(ctx context.Context) error {
 	if w.until.IsZero() {
 		w.until = time.Now().Add(w.retry)
 	}
-	pause := w.pause/2 + rand.N(w.pause/2+1)
-	if time.Now().Add(pause).After(w.until) {
+	if time.Now().Add(w.pause).After(w.until) {
 		return errTooLong
 	}
+	return w.rest(ctx)
+}
+
+// rest waits, whether or not the patience has run out.
+func (w *patience) rest(ctx context.Context) error {
+	pause := w.pause/2 + rand.N(w.pause/2+1)
 	w.pause = min(w.pause*3/2, lastPause)
 	t := time.NewTimer(pause)
 	defer t.Stop()

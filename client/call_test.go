@@ -1,9 +1,11 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,7 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 )
 
@@ -160,5 +165,96 @@ func TestRepeated(t *testing.T) {
 	defer mu.Unlock()
 	if n := tries["/v1/sandboxes/box/pause"]; n != 1 {
 		t.Errorf("%d pauses", n)
+	}
+}
+
+// What answers at once that nothing has happened, where a gateway would wait, is not asked
+// again and again without a pause.
+func TestHastyServer(t *testing.T) {
+	for what, call := range map[string]func(context.Context, *client.Client) error{
+		"Wait": func(ctx context.Context, c *client.Client) error {
+			p, err := c.Attach(ctx, "it")
+			if err == nil {
+				_, err = p.Wait(ctx)
+			}
+			return err
+		},
+		"Events": func(ctx context.Context, c *client.Client) error {
+			for e, err := range c.Events(ctx, client.EventOptions{}) {
+				return cmp.Or(err, fmt.Errorf("the event %+v", e))
+			}
+			return nil
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			var asked atomic.Int32
+			hasty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if asked.Add(1); r.URL.Path != "/v1/events" {
+					_, _ = io.WriteString(w, `{"sessionId": "it", "status": "running"}`)
+				}
+			}))
+			defer hasty.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			if err := call(ctx, to(t, client.Options{URL: hasty.URL})); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("it ended: %v", err)
+			}
+			if n := asked.Load(); n > 30 {
+				t.Errorf("it was asked %d times in 2 s", n)
+			}
+		})
+	}
+}
+
+// Output that was read already does not come a second time.
+func TestOutputAgain(t *testing.T) {
+	again := make([]byte, api.HeaderLen, api.HeaderLen+3)
+	api.Header{Stream: corral.Stdout, Length: 3}.Put(again)
+	again = append(again, "abc"...)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/sessions/it":
+			_, _ = io.WriteString(w, `{"sessionId": "it", "status": "running"}`)
+		case "/v1/sessions/it/log":
+			for range 10 {
+				_, _ = w.Write(again)
+			}
+		default:
+			conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{api.AttachProtocol}})
+			for range 10 {
+				if err == nil {
+					err = conn.Write(r.Context(), websocket.MessageBinary, again)
+				}
+			}
+			if err == nil {
+				_, _, _ = conn.Read(r.Context()) // until the client is gone
+			}
+		}
+	}))
+	defer server.Close()
+	p, err := to(t, client.Options{URL: server.URL}).Session(t.Context(), "it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for off := int64(0); ; {
+		c, err := p.Log().Read(t.Context(), off, make([]byte, 8))
+		if off == 3 && errors.Is(err, api.ErrFrame) {
+			break
+		}
+		if err != nil || off != 0 || c.Offset != 0 || string(c.Data) != "abc" {
+			t.Fatalf("the log at %d: %+v, %v", off, c, err)
+		}
+		off = c.Next()
+	}
+	terminal, err := p.Attach(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	if m, err := terminal.Next(t.Context()); err != nil || string(m.Chunk.Data) != "abc" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if m, err := terminal.Next(t.Context()); !errors.Is(err, api.ErrFrame) {
+		t.Errorf("again: %+v, %v", m, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
@@ -56,10 +57,12 @@ func follow[E any](ctx context.Context, c *Client, after int64, once bool, decod
 		after := after
 		for w := c.patience(); ; {
 			done, cut := false, false
+			asked := time.Now()
 			err := c.do(ctx, ask(after), func(resp *http.Response) error {
-				w = c.patience()
+				w.until = time.Time{}
 				var err error
 				after, err = readEvents(resp.Body, after, decode, func(e E) bool {
+					w = c.patience()
 					done = !yield(e, nil)
 					return !done
 				})
@@ -77,10 +80,15 @@ func follow[E any](ctx context.Context, c *Client, after int64, once bool, decod
 			case err == nil && once && !cut:
 				return
 			case errors.As(err, &no) || err == nil:
+				if time.Since(asked) > lastPause {
+					w = c.patience()
+				}
 				if w.wait(ctx) == nil {
 					continue
 				}
-				err = c.unreachable(errTooLong)
+				if err = ctx.Err(); err == nil {
+					err = c.unreachable(errTooLong)
+				}
 			}
 			yield(none, err)
 			return

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -89,6 +90,9 @@ func (l *log) read(ctx context.Context, s *stream, off int64, buf []byte, sequen
 	}
 	stop := context.AfterFunc(ctx, s.cancel)
 	c, err := s.frames.Chunk(buf)
+	if err == nil && c.Offset < off {
+		err = fmt.Errorf("%w: output of offset %d, and %d was asked for", api.ErrFrame, c.Offset, off)
+	}
 	over := err == nil && s.single && s.frames.Rest() == 0
 	if over { // one more frame, after which the connection can be used again
 		if h, e := s.frames.Next(); e == nil && h.Last() {

@@ -69,7 +69,8 @@ func (p *Process) Wait(ctx context.Context) (corral.Exit, error) {
 	}
 	req := p.call(http.MethodGet, "wait")
 	req.query = url.Values{"timeout": {waitStep.String()}}
-	for {
+	for w := p.c.patience(); ; {
+		asked := time.Now()
 		var st session.Status
 		if err := p.c.json(ctx, req, nil, &st); err != nil {
 			return corral.Exit{}, err
@@ -77,7 +78,12 @@ func (p *Process) Wait(ctx context.Context) (corral.Exit, error) {
 		switch {
 		case st.Exit != nil:
 			return *st.Exit, nil
-		case !st.Ended():
+		case !st.Ended() && time.Since(asked) > lastPause:
+			w = p.c.patience()
+		case !st.Ended(): // a gateway that stops does not wait, either
+			if err := w.rest(ctx); err != nil {
+				return corral.Exit{}, err
+			}
 		case st.Reason == session.ReasonNotStarted:
 			return corral.Exit{}, corral.Errorf(corral.ErrNotFound, "it is safe to begin it again", "session %s never began: %s", p.info.ID, st.Detail)
 		default:

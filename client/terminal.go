@@ -149,7 +149,7 @@ func (t *Terminal) read(ctx context.Context, conn *websocket.Conn) (Message, err
 		}
 		if kind == websocket.MessageBinary {
 			h, err := api.ParseHeader(data)
-			if err == nil && len(data) != api.HeaderLen+h.Length {
+			if err == nil && (len(data) != api.HeaderLen+h.Length || !h.Last() && h.Offset < t.next) {
 				err = api.ErrFrame
 			}
 			if err != nil {

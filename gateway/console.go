@@ -99,10 +99,10 @@ func (s *Server) newLink(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusCreated, api.ConsoleLink{URL: s.pages[0] + "/console/#link=" + secret, ExpiresAt: expires.UTC()})
 }
 
-// pageURL is where a browser of this machine finds what listens on an address; empty: nowhere.
-func (s *Server) pageURL(a net.Addr) string {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
+// pageURL is where a browser of this machine finds the console of a listener; empty: nowhere.
+func (s *Server) pageURL(l net.Listener) string {
+	tcp, ok := l.Addr().(*net.TCPAddr)
+	if _, e2b := l.(e2bListener); e2b || !ok {
 		return ""
 	}
 	host := tcp.IP.String()

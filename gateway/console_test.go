@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/listen"
 	"github.com/corral-exec/corral/gateway/ports"
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
@@ -276,6 +279,35 @@ func TestConsoleLink(t *testing.T) {
 	}
 	if strings.Contains(g.log.String(), secret) || strings.Contains(g.log.String(), b.cookie.Value) || strings.Contains(g.log.String(), b.token) {
 		t.Error("a secret is in the log")
+	}
+}
+
+// A listener for clients of E2B has no console: no link leads there.
+func TestNoConsoleOnE2B(t *testing.T) {
+	g, _ := newConsoleRig(t)
+	server, err := New(g.server.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix, err := listen.Unix(filepath.Join(testdir.New(t), api.SocketFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.Serve(ctx, ForE2B(tcp), unix) }()
+	g.socket = unix.Addr().String()
+	a := g.do("POST", "/v1/console/links", "")
+	stop()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if a.code(503, "unavailable"); !strings.Contains(a.body, "--listen") {
+		t.Errorf("the hint: %s", a.body)
 	}
 }
 

@@ -36,7 +36,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 			listen.CloseAll(listeners)
 			return err
 		}
-		if page := s.pageURL(l.Addr()); page != "" {
+		if page := s.pageURL(l); page != "" {
 			s.pages = append(s.pages, page)
 		}
 	}

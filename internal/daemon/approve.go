@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -77,11 +76,12 @@ func (a approver) approve(ctx context.Context, r runshell.Request) (runshell.Ans
 	}
 	wait, cancel := context.WithTimeout(ctx, a.s.approvalWait)
 	defer cancel()
+	defer context.AfterFunc(a.s.stopping, cancel)()
 	settled, err := desk.Wait(wait, rec.ID)
 	switch {
 	case err == nil:
 		return a.use(ctx, settled, claim)
-	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+	case ctx.Err() == nil && wait.Err() != nil:
 		return "", corral.Errorf(corral.ErrApproval, "call again when it is allowed: corral approvals allow "+rec.Slug,
 			"approval %s is pending: %s", rec.Slug, r.Reason)
 	}

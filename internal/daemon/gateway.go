@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -80,7 +81,13 @@ type Gateway struct {
 	mcp    mcpServers
 	shells shells
 
+	stopping     context.Context // from then on nobody is waited for who may answer an approval
+	drain        context.CancelFunc
 	approvalWait time.Duration
+
+	recorded atomic.Bool // in the state directory
+	closing  sync.Once
+	closed   error
 }
 
 // OpenGateway takes the state directory and makes everything ready. Clients
@@ -88,7 +95,9 @@ type Gateway struct {
 func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error) {
 	o, listen := &opt, !opt.Alone
 	s := &Gateway{opt: o, dir: o.StateDir, log: o.Log, approvalWait: approvalWait}
+	s.stopping, s.drain = context.WithCancel(context.Background())
 	s.mcp.make = s.newMCP
+	s.mcp.life, s.mcp.end = context.WithCancel(context.Background())
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, corral.Errorf(corral.ErrUnavailable, "give --state-dir a directory that can be written", "cannot make the state directory: %w", err)
 	}
@@ -146,7 +155,7 @@ func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error
 	s.undoPatches(ctx)
 	s.hosts.policies.serve(s.sessions, s.keys)
 	if !listen {
-		return s, s.record().Write(s.dir)
+		return s, s.writeRecord()
 	}
 	return s, s.makeServer(ctx)
 }
@@ -308,14 +317,17 @@ func (s *Gateway) taken() error {
 // background, before clients that listen over MCP are let go of.
 const drainPause = time.Second
 
-// Serve serves until ctx ends, and lets go of everything. One that is alone it leaves
-// as it is.
+// Serve serves until ctx ends or Close is called, and lets go of everything. One that is
+// alone it leaves as it is.
 func (s *Gateway) Serve(ctx context.Context) (err error) {
 	if s.server == nil {
 		return corral.Errorf(corral.ErrInvalid, "open it with Serve in its options", "the gateway listens nowhere, so that there is nobody to serve")
 	}
+	if s.stopping.Err() != nil {
+		return corral.Errorf(corral.ErrUnavailable, "open it again", "the gateway is closed")
+	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := s.record().Write(s.dir); err != nil {
+	if err := s.writeRecord(); err != nil {
 		// On a full disk, for one. What runs is looked after all the same.
 		s.log.Warn("other commands cannot be told about this gateway", "error", err)
 	}
@@ -334,6 +346,7 @@ func (s *Gateway) Serve(ctx context.Context) (err error) {
 		case <-ctx.Done():
 		}
 		s.log.Info("stopping; another signal stops at once")
+		s.drain()
 		s.sessions.Drain()
 		stop()
 		select {
@@ -343,6 +356,9 @@ func (s *Gateway) Serve(ctx context.Context) (err error) {
 		}
 	})
 	err = s.server.Serve(serving, s.listeners...)
+	if errors.Is(err, net.ErrClosed) { // by Close
+		err = nil
+	}
 	close(served)
 	end()
 	owned.Wait()
@@ -420,6 +436,12 @@ func (s *Gateway) lookAt(ctx context.Context, eng Engine) error {
 	return err
 }
 
+// writeRecord tells other commands about this gateway, until Close.
+func (s *Gateway) writeRecord() error {
+	s.recorded.Store(true)
+	return s.record().Write(s.dir)
+}
+
 func (s *Gateway) record() Record {
 	r := Record{
 		PID: os.Getpid(), Version: s.opt.Version, StartedAt: time.Now().UTC(),
@@ -439,9 +461,16 @@ func (s *Gateway) record() Record {
 	return r
 }
 
-// Close closes listeners first, then sessions, then hosts.
+// Close closes listeners first, then sessions, then hosts. Further calls wait for the
+// first, and return its error.
 func (s *Gateway) Close() error {
+	s.closing.Do(func() { s.closed = s.close() })
+	return s.closed
+}
+
+func (s *Gateway) close() error {
 	var errs []error
+	s.drain()
 	s.mcp.close(s.log)
 	for _, l := range s.listeners {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) { // the server closes those it served on
@@ -474,7 +503,10 @@ func (s *Gateway) Close() error {
 		defer cancel()
 		errs = append(errs, s.stopTracing(ctx))
 	}
-	return errors.Join(append(errs, removeRecord(s.dir, os.Getpid()))...)
+	if s.recorded.Load() { // else there may be that of another one, with the same PID in its container
+		errs = append(errs, removeRecord(s.dir, os.Getpid()))
+	}
+	return errors.Join(errs...)
 }
 
 // Agent is an agent, with its sessions.
@@ -496,7 +528,7 @@ func (s *Gateway) newTools(agent string) *tool.Tools {
 	}
 	return tool.New(tool.Config{
 		Agent: s.sessions.Agent(agent), Defaults: d, Guard: s.hosts.policies.guard,
-		Allowed:    func(name string) error { return c.Tools.Check(config.Tool(name)) },
+		Allowed:    func(name string) error { return may(c, config.Tool(name)) },
 		AttachPath: func(id string) string { return "/v1/sessions/" + id + "/attach" },
 		Log:        s.log,
 	})

@@ -22,6 +22,8 @@ const maxMCP = 1000
 // mcpServers serve MCP over HTTP: to each agent its own tools.
 type mcpServers struct {
 	make func(agent, model string) *mcp.Server
+	life context.Context // of calls
+	end  context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
@@ -145,8 +147,17 @@ func (m *mcpServers) makeRoom(by string) error {
 	return nil
 }
 
-// close lets go of clients. What they wait for should have ended before.
+// whileOpen is the context of a call, until close.
+func (m *mcpServers) whileOpen(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	detach := context.AfterFunc(m.life, cancel)
+	context.AfterFunc(ctx, func() { detach() })
+	return ctx
+}
+
+// close ends calls and lets go of clients.
 func (m *mcpServers) close(log *slog.Logger) {
+	m.end()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = true

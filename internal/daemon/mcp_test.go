@@ -19,7 +19,7 @@ import (
 )
 
 func mcpOfNoTools(t *testing.T) *mcpServers {
-	m := &mcpServers{make: func(string, string) *mcp.Server { return mcp.New(mcp.Config{Tools: noTools{}}) }}
+	m := &mcpServers{make: func(string, string) *mcp.Server { return mcp.New(mcp.Config{Tools: noTools{}}) }, end: func() {}}
 	t.Cleanup(func() { m.close(slog.New(slog.DiscardHandler)) })
 	return m
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
@@ -38,6 +39,14 @@ type agentTools struct {
 // Call calls a tool. What an agent may not call is a result that says so; the
 // error is ErrNotFound, for a tool that there is not.
 func (t agentTools) Call(ctx context.Context, name string, arguments json.RawMessage) (tool.Result, error) {
+	if ask := tool.ApproverOf(ctx); ask != nil {
+		ctx = tool.WithApprover(ctx, func(ctx context.Context, rec approval.Record) (approval.Answer, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(t.s.stopping, cancel)()
+			return ask(ctx, rec)
+		})
+	}
 	switch name {
 	case runshell.Name:
 		return t.runShell(ctx, arguments)
@@ -75,6 +84,14 @@ func (t agentTools) definitions(model string) []tool.Definition {
 }
 
 func (t agentTools) config() config.Agent { return t.s.hosts.policies.agent(t.agent) }
+
+// may says why an agent may not call a tool.
+func may(c config.Agent, name config.Tool) error {
+	if c.Err != nil {
+		return unusable(c)
+	}
+	return c.Tools.Check(name)
+}
 
 func (t agentTools) modelOf(ctx context.Context) string {
 	return cmp.Or(config.CallerFrom(ctx).Model, t.model)
@@ -121,7 +138,7 @@ func (s *shells) get(agent, of string, make func() (*runshell.Tool, error)) (*ru
 
 func (t agentTools) runShell(ctx context.Context, arguments json.RawMessage) (tool.Result, error) {
 	c := t.config()
-	if !c.Tools.RunShellCommand.Enabled.Value {
+	if c.Err == nil && !c.Tools.RunShellCommand.Enabled.Value {
 		return nil, corral.Errorf(corral.ErrNotFound, "set tools.runShellCommand.enabled to true to have it", "there is no tool %q", runshell.Name)
 	}
 	shell, err := t.shell(ctx, c)
@@ -136,7 +153,7 @@ func (t agentTools) runShell(ctx context.Context, arguments json.RawMessage) (to
 }
 
 func (t agentTools) shell(ctx context.Context, c config.Agent) (*runshell.Tool, error) {
-	if err := c.Tools.Check(config.ToolRunShellCommand); err != nil {
+	if err := may(c, config.ToolRunShellCommand); err != nil {
 		return nil, err
 	}
 	route, err := t.s.hosts.of(t.agent).Route(ctx, corral.Command{Args: []string{"bash"}})
@@ -188,7 +205,7 @@ func (o *Options) workspaceOf(c config.Agent) (string, error) {
 func (t agentTools) patch(ctx context.Context, arguments json.RawMessage) (tool.Result, error) {
 	c := t.config()
 	set := patchSettings(c)
-	if !set.Enabled {
+	if c.Err == nil && !set.Enabled {
 		return nil, corral.Errorf(corral.ErrNotFound, "set tools.exec.applyPatch.enabled to true to have it", "there is no tool %q", patch.Name)
 	}
 	target, err := t.target(ctx, c, set)
@@ -221,7 +238,7 @@ func refusedPatch(err error) patch.Result {
 
 // target is the workspace that the agent's commands see.
 func (t agentTools) target(ctx context.Context, c config.Agent, set patch.Settings) (patch.Target, error) {
-	if err := c.Tools.Check(config.ToolApplyPatch); err != nil {
+	if err := may(c, config.ToolApplyPatch); err != nil {
 		return nil, err
 	}
 	if ok, why := patch.Enabled(t.modelOf(ctx), set); !ok {
@@ -311,7 +328,7 @@ func (t apiTools) List(ctx context.Context) []gateway.Tool {
 // callerOf notes on whose behalf a request over MCP is made. What is malformed
 // was refused before.
 func (s *Gateway) callerOf(ctx context.Context, h http.Header) context.Context {
-	ctx = access.WithGrant(ctx, s.keys.Grant(h.Get(api.HeaderKey)))
+	ctx = access.WithGrant(s.mcp.whileOpen(ctx), s.keys.Grant(h.Get(api.HeaderKey)))
 	caller, err := config.ParseCaller(h.Get(api.HeaderSender), h.Get(api.HeaderModel))
 	if err != nil {
 		return ctx

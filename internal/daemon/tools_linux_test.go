@@ -37,7 +37,8 @@ type serving struct {
 	t    *testing.T
 	s    *Gateway
 	work string
-	file string // the configuration
+	file string       // the configuration
+	stop func() error // has it stop, and returns what Serve did
 }
 
 // serveWith starts a gateway with a configuration, in which WORK stands for the
@@ -70,9 +71,12 @@ func serveWith(t *testing.T, settings string, prepare ...func(work string)) *ser
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- g.s.Serve(ctx) }()
-	t.Cleanup(func() {
+	g.stop = sync.OnceValue(func() error {
 		cancel()
-		if err := <-served; err != nil {
+		return <-served
+	})
+	t.Cleanup(func() {
+		if err := g.stop(); err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {

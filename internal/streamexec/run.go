@@ -13,11 +13,16 @@ import (
 // startTime bounds the start of a command at a place.
 const startTime = 2 * time.Minute
 
-// prepare does the steps that ctx can cancel, and then starts the command in the
+// prepare does the steps that ctx and Close can cancel, and then starts the command in the
 // background. On error nothing ran, and the process is forgotten.
 func (p *process) prepare(ctx context.Context, place Place, cmd corral.Command) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.x.life, cancel)()
 	job, err := place.Prepare(ctx, cmd)
-	if err == nil && ctx.Err() != nil {
+	if p.x.life.Err() != nil {
+		err = p.x.errClosed()
+	} else if err == nil && ctx.Err() != nil {
 		err = corral.Errorf(corral.ErrUnavailable, "", "process %s was not started: %w", p.id, ctx.Err())
 	}
 	if err == nil {

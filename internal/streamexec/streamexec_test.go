@@ -352,3 +352,36 @@ func TestCloseAfterTheEnd(t *testing.T) {
 		t.Errorf("%+v, %v", st, err)
 	}
 }
+
+// slowPlace prepares until it is cancelled.
+type slowPlace chan struct{}
+
+func (s slowPlace) Prepare(ctx context.Context, _ corral.Command) (Job, error) {
+	close(s)
+	<-ctx.Done()
+	return Job{}, ctx.Err()
+}
+
+// Close ends a start that is being prepared, whatever its caller says.
+func TestCloseWhilePreparing(t *testing.T) {
+	f := newFake()
+	x := open(t, t.TempDir(), f)
+	place, failed := make(slowPlace), make(chan error, 1)
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	go func() {
+		_, err := x.Start(ctx, place, corral.Command{Shell: "true"})
+		failed <- err
+	}()
+	<-place
+	defer time.AfterFunc(2*time.Second, giveUp).Stop()
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+	if ctx.Err() != nil {
+		t.Error("Close waited for the caller")
+	}
+	if err := <-failed; !errors.Is(err, corral.ErrUnavailable) {
+		t.Errorf("Start: %v", err)
+	}
+}

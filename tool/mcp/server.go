@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -93,7 +94,13 @@ func New(cfg Config) *Server {
 }
 
 // call handles a call of any tool.
-func (s *Server) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+func (s *Server) call(ctx context.Context, req *sdk.CallToolRequest) (_ *sdk.CallToolResult, err error) {
+	defer func() {
+		if p := recover(); p != nil { // which must not end the program
+			s.cfg.Log.Error("panic in a call over MCP", "tool", req.Params.Name, "panic", p, "stack", string(debug.Stack()))
+			err = errors.New("the call could not be served; the log says why")
+		}
+	}()
 	defer s.sessions.begin(req.Session.ID())()
 	if token := req.Params.GetProgressToken(); token != nil {
 		ctx = tool.WithProgress(ctx, s.cfg.ProgressEvery, func(p tool.Progress) { s.notify(ctx, req.Session, token, p) })

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
@@ -335,4 +337,29 @@ func exists(t *testing.T, path string) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatalf("there is no %s", path)
+}
+
+// badTools panic.
+type badTools struct{ *tool.Tools }
+
+func (badTools) Call(context.Context, string, json.RawMessage) (tool.Result, error) { panic("bad") }
+
+// A panic in a call is the end of that call, and not of the program.
+func TestPanic(t *testing.T) {
+	log := &logtest.Log{}
+	s := mcp.New(mcp.Config{Tools: badTools{tool.New(tool.Config{})}, Log: slog.New(slog.NewTextHandler(log, nil))})
+	for name, transport := range transports {
+		t.Run(name, func(t *testing.T) {
+			c := connect(t, transport(t, s), nil)
+			for range 2 {
+				r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "exec", Arguments: map[string]any{"command": "true"}})
+				if err == nil || strings.Contains(err.Error(), "bad") {
+					t.Errorf("%+v, %v", r, err)
+				}
+			}
+		})
+	}
+	if text := log.String(); !strings.Contains(text, "panic=bad") || !strings.Contains(text, "badTools") {
+		t.Errorf("the log: %s", text)
+	}
 }
