@@ -249,11 +249,11 @@ func (h *host) open(ctx context.Context) (*conn, ssh.Channel, <-chan *ssh.Reques
 			return c, o.ch, o.requests, nil
 		}
 		h.all.owned.Done()
-		switch none := h.notOpened(c, o.err); {
+		switch none, broken := h.notOpened(c, o.err); {
+		case ctx.Err() != nil, errors.Is(o.err, errSilent), none && broken:
+			return nil, nil, nil, h.unavailable(o.err)
 		case none:
 			return nil, nil, nil, corral.Errorf(corral.ErrUnavailable, "see MaxSessions in its sshd_config", "%s opens no session: %w", h.node(), o.err)
-		case ctx.Err() != nil, errors.Is(o.err, errSilent):
-			return nil, nil, nil, h.unavailable(o.err)
 		}
 	}
 }
@@ -338,14 +338,16 @@ func (h *host) discard(c *conn, ch ssh.Channel, requests <-chan *ssh.Request) (e
 	})
 }
 
-// notOpened frees the room of a session that was not opened. It reports whether the server
-// allows none at all.
-func (h *host) notOpened(c *conn, err error) (none bool) {
+// notOpened frees the room of a session that was not opened. none: the connection never
+// had one, so another try is of no use. broken: the connection has ended.
+func (h *host) notOpened(c *conn, err error) (none, broken bool) {
 	refused := (*ssh.OpenChannelError)(nil)
 	if !errors.As(err, &refused) {
 		h.release(c)
 		h.drop(c) // it is broken; the next try uses another one
-		return false
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return !c.had, true
 	}
 	h.mu.Lock()
 	c.used--
@@ -358,7 +360,7 @@ func (h *host) notOpened(c *conn, err error) (none bool) {
 	if alone && had { // the one before has ended here, and not yet at the server
 		h.drop(c)
 	}
-	return alone && !had
+	return alone && !had, false
 }
 
 // dial connects to a destination and logs in, through jump hosts if ssh_config says so.

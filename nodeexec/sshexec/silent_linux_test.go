@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,5 +133,28 @@ func TestNoAnswerToASession(t *testing.T) {
 	}
 	if l := hosts.List(); l[0].Connected {
 		t.Error("the connection is kept")
+	}
+}
+
+// A server that cuts each connection when a session is asked for, as one that shuts down
+// may do, is not connected to without end.
+func TestServerCutsConnections(t *testing.T) {
+	var logins atomic.Int32
+	d := startOwnServer(t, func(owned *sync.WaitGroup, nc net.Conn, cfg *ssh.ServerConfig) {
+		conn, channels, requests, err := ssh.NewServerConn(nc, cfg)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		logins.Add(1)
+		owned.Go(func() { ssh.DiscardRequests(requests) })
+		<-channels
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	x := box(t, d.open(t))
+	_, err := x.Start(ctx, corral.Command{Shell: "true"})
+	if !errors.Is(err, corral.ErrUnavailable) || ctx.Err() != nil || logins.Load() > 3 {
+		t.Errorf("after %d logins: %v", logins.Load(), err)
 	}
 }
