@@ -40,6 +40,8 @@ type host struct {
 	conns  []*conn
 	closed bool
 	paths  *paths // nil until asked
+	fails  int    // calls that could not connect
+	failed error  // of the last one
 }
 
 func (h *host) node() string { return Prefix + h.name }
@@ -77,6 +79,9 @@ func (h *host) acquire(ctx context.Context) (*conn, error) {
 	if c := h.free(); c != nil {
 		return c, nil
 	}
+	h.mu.Lock()
+	fails := h.fails
+	h.mu.Unlock()
 	select {
 	case h.dialling <- struct{}{}:
 		defer func() { <-h.dialling }()
@@ -87,16 +92,26 @@ func (h *host) acquire(ctx context.Context) (*conn, error) {
 		return c, nil
 	}
 	h.mu.Lock()
-	count, closed := len(h.conns), h.closed
+	count, closed, failed := len(h.conns), h.closed, h.failed
+	if h.fails == fails {
+		failed = nil
+	}
 	h.mu.Unlock()
 	switch {
 	case closed:
 		return nil, errClosed
+	case failed != nil: // this call has waited for that one
+		return nil, h.unavailable(failed)
 	case count >= maxConns:
 		return nil, corral.Errorf(corral.ErrUnavailable, "wait until one of them has ended", "cannot run more commands on %s: %d connections are full", h.node(), count)
 	}
 	client, hops, err := h.all.dial(ctx, h.dest, 0)
 	if err != nil {
+		if ctx.Err() == nil {
+			h.mu.Lock()
+			h.fails, h.failed = h.fails+1, err
+			h.mu.Unlock()
+		}
 		return nil, h.unavailable(err)
 	}
 	c := &conn{client: client, hops: hops, dead: make(chan struct{}), used: 1}

@@ -158,3 +158,28 @@ func TestServerCutsConnections(t *testing.T) {
 		t.Errorf("after %d logins: %v", logins.Load(), err)
 	}
 }
+
+// Commands that wait for one connection to a host all hear why there is none: they do not
+// try it one after the other.
+func TestManyWaitForOneConnection(t *testing.T) {
+	const commands = 8
+	var accepted atomic.Int32
+	d := startOwnServer(t, func(_ *sync.WaitGroup, nc net.Conn, _ *ssh.ServerConfig) {
+		accepted.Add(1)
+		_, _ = nc.Read(make([]byte, 1)) // the client's first word; it gets no answer
+		time.Sleep(500 * time.Millisecond)
+	})
+	x := box(t, d.open(t))
+	var all sync.WaitGroup
+	for range commands {
+		all.Go(func() {
+			if _, err := x.Start(t.Context(), corral.Command{Shell: "true"}); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "EOF") && !strings.Contains(err.Error(), "reset") {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := accepted.Load(); n > commands/2 {
+		t.Errorf("%d connections for %d commands", n, commands)
+	}
+}
