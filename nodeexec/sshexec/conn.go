@@ -22,6 +22,8 @@ const (
 	maxSessions = 10
 	// maxConns bounds the connections to a host.
 	maxConns = 32
+	// maxExtra bounds further ones for questions alone, by which commands are ended.
+	maxExtra = 4
 	// maxJumps bounds the hosts on the way to a host.
 	maxJumps = 8
 )
@@ -51,6 +53,7 @@ type conn struct {
 	client *ssh.Client
 	hops   []*ssh.Client // jump hosts on the way, the first one first
 	dead   chan struct{} // closed when it has ended
+	extra  bool          // it is for questions alone
 
 	// Guarded by host.mu.
 	used int
@@ -74,9 +77,9 @@ func (c *conn) alive() error {
 }
 
 // acquire returns a connection with room for a session, and reserves the room until
-// release.
-func (h *host) acquire(ctx context.Context) (*conn, error) {
-	if c := h.free(); c != nil {
+// release. question: the session is no command's.
+func (h *host) acquire(ctx context.Context, question bool) (*conn, error) {
+	if c := h.free(question); c != nil {
 		return c, nil
 	}
 	h.mu.Lock()
@@ -88,11 +91,18 @@ func (h *host) acquire(ctx context.Context) (*conn, error) {
 	case <-ctx.Done():
 		return nil, h.unavailable(ctx.Err())
 	}
-	if c := h.free(); c != nil {
+	if c := h.free(question); c != nil {
 		return c, nil
 	}
 	h.mu.Lock()
-	count, closed, failed := len(h.conns), h.closed, h.failed
+	count, closed, failed := 0, h.closed, h.failed
+	for _, c := range h.conns {
+		if !c.extra {
+			count++
+		}
+	}
+	extra := count >= maxConns
+	full := extra && (!question || len(h.conns) >= maxConns+maxExtra)
 	if h.fails == fails {
 		failed = nil
 	}
@@ -102,7 +112,7 @@ func (h *host) acquire(ctx context.Context) (*conn, error) {
 		return nil, errClosed
 	case failed != nil: // this call has waited for that one
 		return nil, h.unavailable(failed)
-	case count >= maxConns:
+	case full:
 		return nil, corral.Errorf(corral.ErrUnavailable, "wait until one of them has ended", "cannot run more commands on %s: %d connections are full", h.node(), count)
 	}
 	client, hops, err := h.all.dial(ctx, h.dest, 0)
@@ -114,7 +124,7 @@ func (h *host) acquire(ctx context.Context) (*conn, error) {
 		}
 		return nil, h.unavailable(err)
 	}
-	c := &conn{client: client, hops: hops, dead: make(chan struct{}), used: 1}
+	c := &conn{client: client, hops: hops, dead: make(chan struct{}), used: 1, extra: extra}
 	h.mu.Lock()
 	closed = h.closed
 	if !closed {
@@ -148,7 +158,7 @@ func (h *host) connect(ctx context.Context) error {
 	if connected {
 		return nil
 	}
-	c, err := h.acquire(ctx)
+	c, err := h.acquire(ctx, false)
 	if err == nil {
 		h.release(c)
 	}
@@ -165,12 +175,12 @@ func (h *host) unavailable(err error) error {
 
 // free returns the fullest connection that has room, so that others become idle and can
 // close.
-func (h *host) free() *conn {
+func (h *host) free(question bool) *conn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var best *conn
 	for _, c := range h.conns {
-		if !c.full && c.used < maxSessions && (best == nil || c.used > best.used) {
+		if !c.full && c.used < maxSessions && (question || !c.extra) && (best == nil || c.used > best.used) {
 			best = c
 		}
 	}
@@ -248,11 +258,11 @@ func (h *host) keep(c *conn) {
 	}
 }
 
-// open opens a session. The caller calls owned.Done when it owns the session's
-// goroutines.
-func (h *host) open(ctx context.Context) (*conn, ssh.Channel, <-chan *ssh.Request, error) {
+// open opens a session, for a command or a question. The caller calls owned.Done when it
+// owns the session's goroutines.
+func (h *host) open(ctx context.Context, question bool) (*conn, ssh.Channel, <-chan *ssh.Request, error) {
 	for {
-		c, err := h.acquire(ctx)
+		c, err := h.acquire(ctx, question)
 		if err != nil {
 			return nil, nil, nil, err
 		}
