@@ -101,8 +101,12 @@ func (f *Fabric) seal(p *peer, boot string, op fabric.Op, id string, body []byte
 	return s, err
 }
 
-// send sends a copy. A failure is no error: it is sent again.
+// send sends a copy. A failure is no error: it is sent again. A node that is not paired
+// any more is sent nothing.
 func (f *Fabric) send(p *peer, s *sealed) {
+	if !f.isPaired(p.id) {
+		return
+	}
 	for i, m := range s.messages {
 		msg := nats.Msg{Subject: fabric.RequestSubject(p.id), Data: m}
 		switch {

@@ -179,8 +179,12 @@ func (f *Fabric) receive(m *nats.Msg) {
 	p := f.peers[node]
 	w, s, in := f.waiting[n], f.streams[n], f.inputs[n]
 	f.mu.Unlock()
-	if p == nil {
+	switch {
+	case p == nil:
 		f.warn("refused a message of a node that was not asked anything", "node", node)
+		return
+	case !f.isPaired(node): // it may be connected still, to a server that is not the gateway's
+		f.warnOfStranger(node)
 		return
 	}
 	// Late answers are normal: requests are sent more than once.

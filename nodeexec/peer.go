@@ -18,6 +18,7 @@ type peer struct {
 	told    fabric.Hello
 	greeted bool
 	asked   bool // since this program connected last
+	asking  *question
 	gone    bool // it left, or is not subscribed
 	heard   time.Time
 	turned  int // new lives or connections since turning
@@ -190,15 +191,46 @@ func (p *peer) quietLocked(since time.Time) time.Duration {
 	return time.Since(since)
 }
 
-// online reports whether the node is online. It asks a node that was never asked.
+// A question is one to a node, whether it is online.
+type question struct {
+	over    chan struct{} // closed when it was answered, or is given up
+	dropped bool          // its caller gave up; set before over is closed
+}
+
+// online reports whether the node is online. It asks a node that was never asked; calls at
+// the same time wait for the same answer.
 func (p *peer) online(ctx context.Context) bool {
-	p.mu.Lock()
-	online, asked, changed := p.onlineLocked(), p.asked, p.changed
-	p.asked = true
-	p.mu.Unlock()
-	if online || asked {
+	for {
+		p.mu.Lock()
+		online, asked, changed, q := p.onlineLocked(), p.asked, p.changed, p.asking
+		mine := !online && !asked && q == nil
+		if mine {
+			q = &question{over: make(chan struct{})}
+			p.asked, p.asking = true, q
+		}
+		p.mu.Unlock()
+		switch {
+		case mine:
+			p.ask(ctx, q, changed)
+		case online || q == nil:
+			return online
+		default:
+			select {
+			case <-q.over:
+			case <-ctx.Done():
+				return false
+			}
+			if q.dropped {
+				continue
+			}
+		}
+		_, _, online = p.about()
 		return online
 	}
+}
+
+// ask asks the node whether it is online, and waits for the answer.
+func (p *peer) ask(ctx context.Context, q *question, changed <-chan struct{}) {
 	n, ch := p.f.expect(p)
 	defer p.f.forget(n)
 	err := p.f.conn.PublishRequest(fabric.WhoSubject(p.id), fabric.ToGateway(p.f.life, p.id, fabric.KindAnswer, n), nil)
@@ -212,11 +244,11 @@ func (p *peer) online(ctx context.Context) bool {
 		case <-ctx.Done():
 		}
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err != nil || ctx.Err() != nil {
-		p.mu.Lock()
-		p.asked = false // the question was not sent
-		p.mu.Unlock()
+		p.asked, q.dropped = false, ctx.Err() != nil
 	}
-	_, _, online = p.about()
-	return online
+	p.asking = nil
+	close(q.over)
 }

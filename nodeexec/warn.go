@@ -25,6 +25,6 @@ func (f *Fabric) warn(text string, args ...any) {
 
 func (f *Fabric) warnOfStranger(node string) {
 	if f.warns.strangers.Allow() {
-		f.log.Warn("refused the hello of a node that is not paired", "node", node)
+		f.log.Warn("refused a message of a node that is not paired", "node", node)
 	}
 }

@@ -22,6 +22,8 @@ const (
 	maxSessions = 10
 	// maxConns bounds the connections to a host.
 	maxConns = 32
+	// maxExtra bounds further ones for questions alone, by which commands are ended.
+	maxExtra = 4
 	// maxJumps bounds the hosts on the way to a host.
 	maxJumps = 8
 )
@@ -40,6 +42,8 @@ type host struct {
 	conns  []*conn
 	closed bool
 	paths  *paths // nil until asked
+	fails  int    // calls that could not connect
+	failed error  // of the last one
 }
 
 func (h *host) node() string { return Prefix + h.name }
@@ -49,6 +53,7 @@ type conn struct {
 	client *ssh.Client
 	hops   []*ssh.Client // jump hosts on the way, the first one first
 	dead   chan struct{} // closed when it has ended
+	extra  bool          // it is for questions alone
 
 	// Guarded by host.mu.
 	used int
@@ -72,34 +77,54 @@ func (c *conn) alive() error {
 }
 
 // acquire returns a connection with room for a session, and reserves the room until
-// release.
-func (h *host) acquire(ctx context.Context) (*conn, error) {
-	if c := h.free(); c != nil {
+// release. question: the session is no command's.
+func (h *host) acquire(ctx context.Context, question bool) (*conn, error) {
+	if c := h.free(question); c != nil {
 		return c, nil
 	}
+	h.mu.Lock()
+	fails := h.fails
+	h.mu.Unlock()
 	select {
 	case h.dialling <- struct{}{}:
 		defer func() { <-h.dialling }()
 	case <-ctx.Done():
 		return nil, h.unavailable(ctx.Err())
 	}
-	if c := h.free(); c != nil {
+	if c := h.free(question); c != nil {
 		return c, nil
 	}
 	h.mu.Lock()
-	count, closed := len(h.conns), h.closed
+	count, closed, failed := 0, h.closed, h.failed
+	for _, c := range h.conns {
+		if !c.extra {
+			count++
+		}
+	}
+	extra := count >= maxConns
+	full := extra && (!question || len(h.conns) >= maxConns+maxExtra)
+	if h.fails == fails {
+		failed = nil
+	}
 	h.mu.Unlock()
 	switch {
 	case closed:
 		return nil, errClosed
-	case count >= maxConns:
+	case failed != nil: // this call has waited for that one
+		return nil, h.unavailable(failed)
+	case full:
 		return nil, corral.Errorf(corral.ErrUnavailable, "wait until one of them has ended", "cannot run more commands on %s: %d connections are full", h.node(), count)
 	}
 	client, hops, err := h.all.dial(ctx, h.dest, 0)
 	if err != nil {
+		if ctx.Err() == nil {
+			h.mu.Lock()
+			h.fails, h.failed = h.fails+1, err
+			h.mu.Unlock()
+		}
 		return nil, h.unavailable(err)
 	}
-	c := &conn{client: client, hops: hops, dead: make(chan struct{}), used: 1}
+	c := &conn{client: client, hops: hops, dead: make(chan struct{}), used: 1, extra: extra}
 	h.mu.Lock()
 	closed = h.closed
 	if !closed {
@@ -133,7 +158,7 @@ func (h *host) connect(ctx context.Context) error {
 	if connected {
 		return nil
 	}
-	c, err := h.acquire(ctx)
+	c, err := h.acquire(ctx, false)
 	if err == nil {
 		h.release(c)
 	}
@@ -150,12 +175,12 @@ func (h *host) unavailable(err error) error {
 
 // free returns the fullest connection that has room, so that others become idle and can
 // close.
-func (h *host) free() *conn {
+func (h *host) free(question bool) *conn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var best *conn
 	for _, c := range h.conns {
-		if !c.full && c.used < maxSessions && (best == nil || c.used > best.used) {
+		if !c.full && c.used < maxSessions && (question || !c.extra) && (best == nil || c.used > best.used) {
 			best = c
 		}
 	}
@@ -233,11 +258,11 @@ func (h *host) keep(c *conn) {
 	}
 }
 
-// open opens a session. The caller calls owned.Done when it owns the session's
-// goroutines.
-func (h *host) open(ctx context.Context) (*conn, ssh.Channel, <-chan *ssh.Request, error) {
+// open opens a session, for a command or a question. The caller calls owned.Done when it
+// owns the session's goroutines.
+func (h *host) open(ctx context.Context, question bool) (*conn, ssh.Channel, <-chan *ssh.Request, error) {
 	for {
-		c, err := h.acquire(ctx)
+		c, err := h.acquire(ctx, question)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -249,11 +274,11 @@ func (h *host) open(ctx context.Context) (*conn, ssh.Channel, <-chan *ssh.Reques
 			return c, o.ch, o.requests, nil
 		}
 		h.all.owned.Done()
-		switch none := h.notOpened(c, o.err); {
+		switch none, broken := h.notOpened(c, o.err); {
+		case ctx.Err() != nil, errors.Is(o.err, errSilent), none && broken:
+			return nil, nil, nil, h.unavailable(o.err)
 		case none:
 			return nil, nil, nil, corral.Errorf(corral.ErrUnavailable, "see MaxSessions in its sshd_config", "%s opens no session: %w", h.node(), o.err)
-		case ctx.Err() != nil, errors.Is(o.err, errSilent):
-			return nil, nil, nil, h.unavailable(o.err)
 		}
 	}
 }
@@ -338,14 +363,16 @@ func (h *host) discard(c *conn, ch ssh.Channel, requests <-chan *ssh.Request) (e
 	})
 }
 
-// notOpened frees the room of a session that was not opened. It reports whether the server
-// allows none at all.
-func (h *host) notOpened(c *conn, err error) (none bool) {
+// notOpened frees the room of a session that was not opened. none: the connection never
+// had one, so another try is of no use. broken: the connection has ended.
+func (h *host) notOpened(c *conn, err error) (none, broken bool) {
 	refused := (*ssh.OpenChannelError)(nil)
 	if !errors.As(err, &refused) {
 		h.release(c)
 		h.drop(c) // it is broken; the next try uses another one
-		return false
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return !c.had, true
 	}
 	h.mu.Lock()
 	c.used--
@@ -358,7 +385,7 @@ func (h *host) notOpened(c *conn, err error) (none bool) {
 	if alone && had { // the one before has ended here, and not yet at the server
 		h.drop(c)
 	}
-	return alone && !had
+	return alone && !had, false
 }
 
 // dial connects to a destination and logs in, through jump hosts if ssh_config says so.

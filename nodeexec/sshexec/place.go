@@ -120,7 +120,7 @@ var rawModes = func() string {
 
 // start runs a command.
 func (h *host) start(ctx context.Context, l launch, info *corral.Info) (streamexec.Stream, error) {
-	c, ch, requests, err := h.open(ctx)
+	c, ch, requests, err := h.open(ctx, false)
 	if err != nil {
 		return nil, err
 	}

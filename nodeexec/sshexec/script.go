@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,6 +71,10 @@ const (
 // rawModes.
 const cooked = "stty icanon echo isig iexten icrnl ixon"
 
+// reserved are variables that bash, or zsh, does not let a script set. They are numbers of
+// users and processes, so an argument list may have them.
+var reserved = []string{"UID", "EUID", "GID", "EGID", "PPID", "GROUPS"}
+
 // script returns the line that runs the command.
 func (l launch) script(m marks) string {
 	dir := l.Dir
@@ -82,7 +87,12 @@ func (l launch) script(m marks) string {
 	if l.TTY != nil {
 		fmt.Fprintf(&b, `%s || { %s; exit 1; }; `, cooked, m.printf(string(reportNoTerminal)))
 	}
+	var late string // for env, which takes what follows as the program, whatever it begins with
 	for _, kv := range l.vars {
+		if name, _, _ := strings.Cut(kv, "="); slices.Contains(reserved, name) {
+			late += " " + quote(kv)
+			continue
+		}
 		b.WriteString("export " + quote(kv) + "; ")
 	}
 	if l.TTY == nil {
@@ -92,7 +102,10 @@ func (l launch) script(m marks) string {
 		b.WriteString("exec 2>&1; ")
 	}
 	b.WriteString(m.printf(string(reportStarts)+`$$" "`, `"$PWD"`) + "; exec")
-	if strings.HasPrefix(l.Args[0], "-") {
+	switch {
+	case late != "":
+		b.WriteString(" env" + late)
+	case strings.HasPrefix(l.Args[0], "-"):
 		b.WriteString(" --")
 	}
 	for _, a := range l.Args {

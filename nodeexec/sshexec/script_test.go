@@ -58,6 +58,23 @@ func TestScriptIsLiteral(t *testing.T) {
 	}
 }
 
+// Variables that a shell keeps for itself reach the program as others do, also where sh is
+// bash, which ends when they are set.
+func TestReservedVariables(t *testing.T) {
+	for _, sh := range shells(t) {
+		l := launch{Command: corral.Command{Dir: t.TempDir(), Args: []string{"env", "-0"}}}
+		for _, name := range []string{"A", "UID", "EUID", "GID", "EGID", "PPID", "GROUPS", "Z"} {
+			l.vars = append(l.vars, name+"=it's\n77")
+		}
+		env := strings.Split(runScript(t, sh, l), "\x00")
+		for _, kv := range l.vars {
+			if !slices.Contains(env, kv) {
+				t.Errorf("%v: %q is not in the environment", sh, kv)
+			}
+		}
+	}
+}
+
 // runScript has a shell read a script as a server would, and returns what the
 // command prints.
 func runScript(t *testing.T, shell []string, l launch) string {

@@ -21,7 +21,7 @@ const askTime = 30 * time.Second
 func (h *host) ask(ctx context.Context, script func(m marks) string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	c, ch, requests, err := h.open(ctx)
+	c, ch, requests, err := h.open(ctx, true)
 	if err != nil {
 		return "", err
 	}

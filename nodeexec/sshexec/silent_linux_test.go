@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,5 +133,53 @@ func TestNoAnswerToASession(t *testing.T) {
 	}
 	if l := hosts.List(); l[0].Connected {
 		t.Error("the connection is kept")
+	}
+}
+
+// A server that cuts each connection when a session is asked for, as one that shuts down
+// may do, is not connected to without end.
+func TestServerCutsConnections(t *testing.T) {
+	var logins atomic.Int32
+	d := startOwnServer(t, func(owned *sync.WaitGroup, nc net.Conn, cfg *ssh.ServerConfig) {
+		conn, channels, requests, err := ssh.NewServerConn(nc, cfg)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		logins.Add(1)
+		owned.Go(func() { ssh.DiscardRequests(requests) })
+		<-channels
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	x := box(t, d.open(t))
+	_, err := x.Start(ctx, corral.Command{Shell: "true"})
+	if !errors.Is(err, corral.ErrUnavailable) || ctx.Err() != nil || logins.Load() > 3 {
+		t.Errorf("after %d logins: %v", logins.Load(), err)
+	}
+}
+
+// Commands that wait for one connection to a host all hear why there is none: they do not
+// try it one after the other.
+func TestManyWaitForOneConnection(t *testing.T) {
+	const commands = 8
+	var accepted atomic.Int32
+	d := startOwnServer(t, func(_ *sync.WaitGroup, nc net.Conn, _ *ssh.ServerConfig) {
+		accepted.Add(1)
+		_, _ = nc.Read(make([]byte, 1)) // the client's first word; it gets no answer
+		time.Sleep(500 * time.Millisecond)
+	})
+	x := box(t, d.open(t))
+	var all sync.WaitGroup
+	for range commands {
+		all.Go(func() {
+			if _, err := x.Start(t.Context(), corral.Command{Shell: "true"}); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "EOF") && !strings.Contains(err.Error(), "reset") {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := accepted.Load(); n > commands/2 {
+		t.Errorf("%d connections for %d commands", n, commands)
 	}
 }

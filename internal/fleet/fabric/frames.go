@@ -127,8 +127,12 @@ const (
 	RefusedBusy    Refusal = "busy"    // too much at once
 )
 
-// maxRefused bounds the programs that an answer names.
-const maxRefused = 8
+// Bounds of an answer: the programs and the warnings that it names, and each in bytes.
+const (
+	maxRefused  = 8
+	maxWarnings = 64
+	maxText     = 4 << 10
+)
 
 // EncodeAnswer bounds the parts of a and encodes it.
 func EncodeAnswer(a Answer) []byte {
@@ -170,7 +174,7 @@ func ParseAnswer(b []byte) (Answer, error) {
 			e.Reason != corral.ReasonExited && e.Reason != corral.ReasonTimeout && e.Reason != corral.ReasonOOM:
 			return Answer{}, fmt.Errorf("%w: no process ends as %+v", ErrMalformed, *e)
 		}
-		e.Refused = e.Refused[:min(len(e.Refused), maxRefused)]
+		e.Refused = lines(e.Refused, maxRefused)
 		if err := clock(&e.StartedAt, &e.EndedAt); err != nil {
 			return Answer{}, err
 		}
@@ -180,6 +184,7 @@ func ParseAnswer(b []byte) (Answer, error) {
 	}
 	if a.Info != nil {
 		a.Info.Notice = corral.JoinNotice(a.Info.Notice)
+		a.Info.Warnings = lines(a.Info.Warnings, maxWarnings)
 		if err := clock(&a.Info.StartedAt); err != nil {
 			return Answer{}, err
 		}
@@ -231,6 +236,15 @@ func line(s string, n int) string {
 		}
 		return r
 	}, strings.ToValidUTF8(clip(s, n), ""))
+}
+
+// lines returns at most n texts, each as a line.
+func lines(texts []string, n int) []string {
+	texts = texts[:min(len(texts), n)]
+	for i := range texts {
+		texts[i] = line(texts[i], maxText)
+	}
+	return texts
 }
 
 // A Grant is the body of OpRead: the output that a reader accepts.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 func encode(t *testing.T, v any) []byte {
@@ -281,5 +283,23 @@ func TestErrorsAreLines(t *testing.T) {
 	}
 	if got := corral.Hint(err); !strings.HasPrefix(got, "a [31m hintxxx") || len(got) != 1<<10 {
 		t.Errorf("the hint is %q", got)
+	}
+}
+
+// The same of what it warns of, and of the programs that it names.
+func TestWarningsAreLines(t *testing.T) {
+	const bad, good = "a\x1b[2J\u009b31m\nwarning: b", "a [2J 31m warning: b"
+	a, err := fabric.ParseAnswer(fabric.EncodeAnswer(fabric.Answer{
+		Boot: "b", Info: &origin.Info{Info: corral.Info{ID: "job", Warnings: slices.Repeat([]string{bad}, 1000)}},
+		Exit: &corral.Exit{Reason: corral.ReasonExited, Refused: []string{bad}},
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Info.Warnings; len(got) == 0 || len(got) > 64 || got[0] != good {
+		t.Errorf("%d warnings, of which the first is %q", len(got), got)
+	}
+	if got := a.Exit.Refused; len(got) != 1 || got[0] != good {
+		t.Errorf("%q", got)
 	}
 }

@@ -96,6 +96,16 @@ type storage interface {
 
 var errStale = errors.New("the registry of nodes was changed by another gateway")
 
+// How often a change is tried that is stale although there is nothing new to read.
+const (
+	staleTries = 5
+	stalePause = 50 * time.Millisecond
+)
+
+// errHidden: the message server has a change and does not show it.
+var errHidden = corral.Errorf(corral.ErrDenied, "see who else can write to the message server",
+	"cannot trust the registry of nodes at the message server: it shows a list that was replaced")
+
 // An edit makes the next state of a state. It may be repeated on another state.
 type edit func(*state) (*state, error)
 
@@ -432,7 +442,7 @@ func (n *Node) note(from netip.Addr, h Hello) (changed bool) {
 func (r *Registry) update(step edit) error { return r.updateWithin(patient, step) }
 
 func (r *Registry) updateWithin(patience time.Duration, step edit) error {
-	for {
+	for tries := 0; ; {
 		next, err := step(r.now.Load())
 		if err != nil {
 			return err
@@ -448,7 +458,14 @@ func (r *Registry) updateWithin(patience time.Duration, step edit) error {
 			r.later() // it may be stored nevertheless, but does not count
 			return err
 		}
-		if err := r.reload(patience); err != nil {
+		before := r.now.Load()
+		if err = r.reload(patience); err == nil && r.now.Load() == before {
+			if tries++; tries > staleTries {
+				err = errHidden
+			}
+			time.Sleep(stalePause)
+		}
+		if err != nil {
 			r.later()
 			return err
 		}

@@ -33,9 +33,10 @@ func (x *rejection) check(last string) error {
 	return errors.Join(validateName(x.Name), validateWho(x.By))
 }
 
-// rejection returns the valid rejection of a key, or nil.
+// rejection returns the valid rejection of a key, or nil. One that would last for longer
+// than any is from before the clock was set back. Other gateways' clocks may differ.
 func (s *state) rejection(key string, now time.Time) *rejection {
-	if x := s.rejected[key]; x != nil && x.Until.After(now) {
+	if x := s.rejected[key]; x != nil && x.Until.After(now) && x.Until.Before(now.Add(2*RequestLimit)) {
 		return x
 	}
 	return nil

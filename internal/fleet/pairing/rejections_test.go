@@ -108,3 +108,34 @@ func TestRejectionsKept(t *testing.T) {
 		ok(t, r.Close())
 	})
 }
+
+// A rejection lasts for its time, also if the clock was ahead when it was made, and was
+// set back since.
+func TestRejectedByAClockAhead(t *testing.T) {
+	dir := newDir(t)
+	r := open(t, dir, quick)
+	for n, ahead := range map[int]time.Duration{1: 48 * time.Hour, 2: 10 * time.Minute} {
+		ask(t, r, n, "n")
+		at := wall(time.Now().Add(ahead))
+		x := &rejection{Key: key(n), Name: "n", At: at, Until: at.Add(RequestLimit)}
+		r.mu.Lock()
+		err := r.update(func(st *state) (*state, error) {
+			next := st.clone()
+			next.reject(x)
+			return next, nil
+		})
+		r.rejected(r.requests[key(n)], x)
+		r.mu.Unlock()
+		ok(t, err)
+	}
+	for range 2 {
+		if q := ask(t, r, 1, "one"); q.State != Pending {
+			t.Errorf("%s until %v", q.State, q.ExpiresAt)
+		}
+		if q := ask(t, r, 2, "two"); q.State != Rejected { // the clocks of two gateways differ
+			t.Errorf("%s", q.State)
+		}
+		ok(t, r.Close())
+		r = open(t, dir, quick)
+	}
+}

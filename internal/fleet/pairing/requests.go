@@ -70,17 +70,14 @@ func (r *Registry) Ask(key string, from netip.Addr, h Hello) (Request, error) {
 	r.expire(now)
 	st := r.now.Load()
 	old := r.requests[key]
-	switch id, paired := st.active[key]; {
-	case paired:
+	if id, paired := st.active[key]; paired {
 		n := st.nodes[id]
 		return Request{
 			ID: id, Key: key, State: Approved, Name: n.Name, Hello: h.clone(), From: address(from),
 			AskedAt: now, ExpiresAt: now, AnsweredBy: n.ApprovedBy, AnsweredAt: n.PairedAt,
 		}, nil
-	case old != nil && old.State == Rejected:
-		return r.view(old), nil
 	}
-	if x := st.rejection(key, now); x != nil { // rejected by another gateway, or in an earlier life
+	if x := st.rejection(key, now); x != nil {
 		return Request{
 			ID: ID(key), Key: key, State: Rejected, Name: x.Name, Hello: h.clone(), From: address(from),
 			AskedAt: now, ExpiresAt: x.Until, AnsweredBy: x.By, AnsweredAt: x.At,

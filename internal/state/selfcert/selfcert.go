@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"math/big"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -29,8 +30,9 @@ func Fingerprint(der []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Load loads the certificate and its key from a file, or makes them. For errors, what
-// names the server, and lost says what to do if the certificate is lost.
+// Load loads the certificate and its key from a file that only its owner can use, or
+// makes them. For errors, what names the server, and lost says what to do if the
+// certificate is lost.
 func Load(path, what, lost string) (tls.Certificate, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -41,6 +43,10 @@ func Load(path, what, lost string) (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, corral.Errorf(corral.ErrUnavailable, "see whether the state directory can be read and written, and its disk is full",
 			"cannot read or make the certificate of %s: %w", what, err)
+	}
+	if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return tls.Certificate{}, corral.Errorf(corral.ErrDenied, "see who changed it, then make it a file that only its owner can read and write (0600)",
+			"%s can be used by others (%v), which has the certificate of %s and its key", path, info.Mode(), what)
 	}
 	cert, err := tls.X509KeyPair(data, data)
 	if err == nil {

@@ -1,9 +1,13 @@
 package selfcert
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/damagetest"
 )
 
@@ -24,4 +28,21 @@ func TestCertificateDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	damagetest.File(t, filepath.Join(dir, name), name, func(a, b string) bool { return a == b }, read)
+}
+
+// A certificate is not used whose key others may have.
+func TestReadableByOthers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "server.pem")
+	if _, err := Load(path, "a server", "do it again"); err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]error{0o640: corral.ErrDenied, 0o604: corral.ErrDenied, 0o600: nil, 0o400: nil} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Load(path, "a server", "do it again")
+		if !errors.Is(err, want) || want != nil && (!strings.Contains(err.Error(), path) || !strings.Contains(corral.Hint(err), "0600")) {
+			t.Errorf("%v: %v (%s)", mode, err, corral.Hint(err))
+		}
+	}
 }
