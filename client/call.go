@@ -345,10 +345,8 @@ func (w *patience) wait(ctx context.Context) error {
 		return errTooLong
 	}
 	w.pause = min(w.pause*3/2, lastPause)
-	t := time.NewTimer(pause)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(pause):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -121,9 +121,7 @@ func (in *input) run(ctx context.Context) (n int, again bool, err error) {
 					return 0, false, ctx.Err()
 				}
 				wait, canceled, in.aborting = false, nil, true
-				limit := time.NewTimer(abortLimit)
-				defer limit.Stop()
-				aborted = limit.C
+				aborted = time.After(abortLimit)
 			case <-aborted:
 				err = in.lost(ctx.Err())
 			case <-in.p.f.ctx.Done():
@@ -289,12 +287,10 @@ func (in *input) ended(ctx context.Context, a fabric.InputAck) (n int, again boo
 		return n, true, nil
 	}
 	// The node's program ends; its next life goes on.
-	limit := time.NewTimer(in.p.f.patience)
-	defer limit.Stop()
 	select {
 	case <-changed:
 		return n, true, nil
-	case <-limit.C:
+	case <-time.After(in.p.f.patience):
 		return n, false, err
 	case <-ctx.Done():
 		return n, false, ctx.Err()

@@ -203,12 +203,10 @@ func (p *peer) online(ctx context.Context) bool {
 	defer p.f.forget(n)
 	err := p.f.conn.PublishRequest(fabric.WhoSubject(p.id), fabric.ToGateway(p.f.life, p.id, fabric.KindAnswer, n), nil)
 	if err == nil {
-		limit := time.NewTimer(askLimit)
-		defer limit.Stop()
 		select {
 		case <-changed:
 		case <-ch:
-		case <-limit.C:
+		case <-time.After(askLimit):
 		case <-ctx.Done():
 		}
 	}

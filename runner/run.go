@@ -273,12 +273,10 @@ func (r *run) signal(work context.Context, s corral.Signal) error {
 }
 
 func (r *run) endsWithin(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-r.ended:
 		return true
-	case <-t.C:
+	case <-time.After(d):
 		return false
 	}
 }

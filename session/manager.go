@@ -431,10 +431,8 @@ func (m *Manager) backoff(n int) error {
 
 // pause waits for d. It reports whether the time passed before ctx ended.
 func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

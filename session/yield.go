@@ -20,9 +20,7 @@ func (s *Session) Yield(ctx context.Context, d time.Duration) (Status, error) {
 
 	var expired <-chan time.Time
 	if d >= 0 {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		expired = t.C
+		expired = time.After(d)
 	}
 	var err error
 	select {
@@ -209,12 +207,10 @@ func (s *Session) tryKill() error {
 
 // endsWithin reports whether the session ends within d.
 func (s *Session) endsWithin(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-s.done:
 		return true
-	case <-t.C:
+	case <-time.After(d):
 	case <-s.m.life.Done():
 	}
 	return s.hasEnded()

@@ -212,19 +212,15 @@ func (d *Desk) look() {
 	for {
 		next := d.chores()
 		var due <-chan time.Time
-		stop := func() bool { return true }
 		if !next.IsZero() {
-			t := time.NewTimer(time.Until(next))
-			due, stop = t.C, t.Stop
+			due = time.After(time.Until(next))
 		}
 		select {
 		case <-d.life.Done():
-			stop()
 			return
 		case <-d.stir:
 		case <-due:
 		}
-		stop()
 	}
 }
 
