@@ -302,6 +302,15 @@ func (c *Client) json(ctx context.Context, req call, v, out any) error {
 	return c.do(ctx, req, func(resp *http.Response) error { return decode(resp, out) })
 }
 
+// ask is json for an answer that is a T.
+func ask[T any](ctx context.Context, c *Client, req call, v any) (answer T, err error) {
+	err = c.json(ctx, req, v, &answer)
+	return answer, err
+}
+
+// get is the call that reads what is at a path.
+func get(path ...string) call { return call{method: http.MethodGet, path: path} }
+
 func decode(resp *http.Response, out any) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {

@@ -39,9 +39,7 @@ func (s *stream) Close() {
 
 // Stat says how long the log is now.
 func (l *log) Stat(ctx context.Context) (corral.LogStat, error) {
-	var st corral.LogStat
-	err := l.p.c.json(ctx, l.p.call(http.MethodGet, "log", "stat"), nil, &st)
-	return st, err
+	return ask[corral.LogStat](ctx, l.p.c, l.p.call(http.MethodGet, "log", "stat"), nil)
 }
 
 // Read implements corral.Log.

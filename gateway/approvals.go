@@ -108,17 +108,16 @@ func (s *Server) answerApproval(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Approvals == nil {
 		return errNoApprovals
 	}
-	var req api.Answer
-	if err := readJSON(w, r, &req); err != nil {
+	var a approval.Answer // with any alias of a decision
+	err := readJSON(w, r, &a)
+	if err != nil {
 		return err
 	}
-	a := approval.Answer{By: req.By}
-	var err error
-	if a.Decision, err = approval.ParseVerdict(req.Decision); err != nil {
+	if a.Decision, err = approval.ParseVerdict(string(a.Decision)); err != nil {
 		return err
 	}
-	if req.Scope != "" {
-		if a.Scope, err = approval.ParseScope(req.Scope); err != nil {
+	if a.Scope != "" {
+		if a.Scope, err = approval.ParseScope(string(a.Scope)); err != nil {
 			return err
 		}
 	}

@@ -159,15 +159,12 @@ func operator(ctx context.Context) bool {
 
 // authorised says who may tell an agent what to do: the operator, whose request came
 // by the Unix socket and names no other sender, and the senders that are configured.
-func (s *Server) authorised(r *http.Request, said *api.Sender) (by string, err error) {
+func (s *Server) authorised(r *http.Request, said *config.Sender) (by string, err error) {
 	sender := config.CallerFrom(r.Context()).Sender
-	if said != nil {
-		sender = config.Sender{
-			Provider: said.Provider, ID: said.ID, From: said.From, E164: said.E164,
-			Name: said.Name, Username: said.Username, Tag: said.Tag,
-		}
-	}
-	if said == nil && operator(r.Context()) {
+	switch {
+	case said != nil:
+		sender = *said
+	case operator(r.Context()):
 		return "operator", nil
 	}
 	return sender.String(), s.cfg.Policy.CheckSender(sender)
