@@ -55,14 +55,14 @@ var schema = sync.OnceValue(func() *jsonschema.Schema {
 	root.Schema = "https://json-schema.org/draft/2020-12/schema"
 	root.Title = "Corral configuration"
 	root.Description = "The configuration of Corral, in JSON5."
-	hint := &jsonschema.Schema{Type: "string", MaxLength: jsonschema.Ptr(maxString), Description: "Where editors find this schema."}
+	hint := &jsonschema.Schema{Type: "string", MaxLength: new(maxString), Description: "Where editors find this schema."}
 	add(root, "$schema", hint)
 	for _, name := range []string{"sandbox", "tools"} {
 		add(root, name, agent.Properties[name])
 	}
 	agents := closed("Settings for agents.", nil)
 	add(agents, "defaults", agent)
-	add(agents, "list", &jsonschema.Schema{Type: "array", Items: entry, MaxItems: jsonschema.Ptr(maxList), Description: "Settings for one agent each."})
+	add(agents, "list", &jsonschema.Schema{Type: "array", Items: entry, MaxItems: new(maxList), Description: "Settings for one agent each."})
 	add(root, "agents", agents)
 	own := sectionSchema(reflect.TypeFor[Config]())
 	for _, name := range own.PropertyOrder {
@@ -186,21 +186,21 @@ func typeSchema(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[time.Duration]():
 		return &jsonschema.Schema{Type: "number"}
 	case reflect.TypeFor[Size]():
-		return &jsonschema.Schema{Types: []string{"integer", "string"}, Minimum: jsonschema.Ptr(float64(minSize)), Maximum: jsonschema.Ptr(float64(maxSize)), Pattern: sizePattern,
+		return &jsonschema.Schema{Types: []string{"integer", "string"}, Minimum: new(float64(minSize)), Maximum: new(float64(maxSize)), Pattern: sizePattern,
 			Examples: []any{"512m", "2g", unlimited}}
 	case reflect.TypeFor[Count]():
 		return &jsonschema.Schema{Types: []string{"number", "string"}, Pattern: "^unlimited$", Examples: []any{unlimited}}
 	case reflect.TypeFor[Whole]():
 		return &jsonschema.Schema{Types: []string{"integer", "string"}, Pattern: "^unlimited$", Examples: []any{unlimited}}
 	case reflect.TypeFor[Senders]():
-		return &jsonschema.Schema{Types: []string{"array", "object"}, Items: nonBlank(maxString), MaxItems: jsonschema.Ptr(maxList),
-			MaxProperties: jsonschema.Ptr(maxList), AdditionalProperties: listOf(nonBlank(maxString))}
+		return &jsonschema.Schema{Types: []string{"array", "object"}, Items: nonBlank(maxString), MaxItems: new(maxList),
+			MaxProperties: new(maxList), AdditionalProperties: listOf(nonBlank(maxString))}
 	case reflect.TypeFor[[]policy.Rule]():
 		return listOf(ruleSchema())
 	case reflect.TypeFor[map[string]Secret]():
-		return &jsonschema.Schema{Type: "object", MaxProperties: jsonschema.Ptr(64), AdditionalProperties: secretSchema()}
+		return &jsonschema.Schema{Type: "object", MaxProperties: new(64), AdditionalProperties: secretSchema()}
 	case reflect.TypeFor[map[string]policy.SafeBin]():
-		return &jsonschema.Schema{Type: "object", MaxProperties: jsonschema.Ptr(maxList), AdditionalProperties: safeBinSchema()}
+		return &jsonschema.Schema{Type: "object", MaxProperties: new(maxList), AdditionalProperties: safeBinSchema()}
 	}
 	if s, ok := sets[t]; ok {
 		return &jsonschema.Schema{Type: "string", Enum: s}
@@ -213,7 +213,7 @@ func nonBlank(most int) *jsonschema.Schema {
 }
 
 func listOf(item *jsonschema.Schema) *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "array", Items: item, MaxItems: jsonschema.Ptr(maxList)}
+	return &jsonschema.Schema{Type: "array", Items: item, MaxItems: new(maxList)}
 }
 
 // The types with a closed set of values.
@@ -262,7 +262,7 @@ func ruleSchema() *jsonschema.Schema {
 	args.Description = "Regular expression (RE2) over the arguments, joined by spaces."
 	add(s, "reason", reason)
 	add(s, "argPattern", args)
-	exact := listOf(&jsonschema.Schema{Type: "string", MaxLength: jsonschema.Ptr(maxString)})
+	exact := listOf(&jsonschema.Schema{Type: "string", MaxLength: new(maxString)})
 	exact.Description = "All arguments that there are to be, exactly these; the pattern is then the program alone. [] is none."
 	add(s, "args", exact)
 	variable := nonBlank(maxString)
@@ -306,7 +306,7 @@ func safeBinSchema() *jsonschema.Schema {
 		{"minPositional", "How many arguments that are no flags it has at least."},
 		{"maxPositional", "How many it has at most."},
 	} {
-		add(s, f.name, &jsonschema.Schema{Type: "integer", Minimum: jsonschema.Ptr(0.0), Maximum: jsonschema.Ptr(1000.0), Description: f.doc})
+		add(s, f.name, &jsonschema.Schema{Type: "integer", Minimum: new(0.0), Maximum: new(1000.0), Description: f.doc})
 	}
 	for _, f := range []struct{ name, doc string }{
 		{"allowedValueFlags", "Flags that take a value, which is not a path."},

@@ -23,6 +23,12 @@ func (e Excerpt) String() string {
 	return fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", e.Head, e.Omitted, e.Tail)
 }
 
+// Plain is String without terminal control.
+func (e Excerpt) Plain() string {
+	e.Head, e.Tail = words.StripANSI(e.Head), words.StripANSI(e.Tail)
+	return e.String()
+}
+
 // excerptBuffer collects an Excerpt in at most 3*max bytes, or slightly more while a
 // chunk is added.
 type excerptBuffer struct {

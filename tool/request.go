@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy"
 )
 
@@ -116,9 +117,5 @@ func choice[T ~string](name string, given T, set ...T) (T, error) {
 	if value == "" || slices.Contains(set, value) {
 		return value, nil
 	}
-	names := make([]string, len(set))
-	for i, v := range set {
-		names[i] = string(v)
-	}
-	return "", corral.Errorf(corral.ErrInvalid, "use "+strings.Join(names, ", "), "%s: there is no %q", name, cut(string(given)))
+	return "", corral.Errorf(corral.ErrInvalid, "use "+words.List(set), "%s: there is no %q", name, cut(string(given)))
 }

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/corral-exec/corral/internal/lazy"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy"
 )
 
@@ -195,21 +196,10 @@ func setting[T ~string](d *document, n *node, name string, set []T, s *policy.Se
 	}
 	text, ok := v.text()
 	if !ok || !slices.Contains(set, T(text)) {
-		return d.fail(v, "%s is none of %s", oneLine(string(v.encode()), 80), joined(set))
+		return d.fail(v, "%s is none of %s", oneLine(string(v.encode()), 80), words.List(set))
 	}
 	*s = policy.Setting[T]{Value: T(text), Source: d.source(v)}
 	return nil
-}
-
-func joined[T ~string](set []T) string {
-	var b strings.Builder
-	for i, v := range set {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(v))
-	}
-	return b.String()
 }
 
 // list reads the rules of a list. An invalid entry of an allowlist is left out, so it
