@@ -45,6 +45,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/fleet/join"
+	"github.com/corral-exec/corral/internal/fleet/natskv"
 	"github.com/corral-exec/corral/internal/fleet/pairing"
 	"github.com/corral-exec/corral/nodeexec"
 )
@@ -153,7 +154,7 @@ func (h *Hub) connect() (err error) {
 			return err
 		}
 		if x.Shared {
-			if registry.Bucket, err = pairing.OpenBucket(context.Background(), pairing.BucketConfig{Conn: h.conn, Key: h.key, Log: h.log}); err != nil {
+			if registry.Bucket, err = pairing.OpenBucket(context.Background(), natskv.Config{Conn: h.conn, Key: h.key, Log: h.log}); err != nil {
 				return err
 			}
 		}

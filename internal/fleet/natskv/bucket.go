@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -164,16 +165,8 @@ func (b *Bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
 
 // says reports whether err comes from the message server with one of these codes.
 func says(err error, codes ...jetstream.ErrorCode) bool {
-	var api *jetstream.APIError
-	if !errors.As(err, &api) {
-		return false
-	}
-	for _, c := range codes {
-		if api.ErrorCode == c {
-			return true
-		}
-	}
-	return false
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && slices.Contains(codes, api.ErrorCode)
 }
 
 // explain translates an error of the message server.
