@@ -64,10 +64,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	report, err := s.cfg.Policy.Explain(r.Context(), a.Name(), cmd, ExplainOptions{Environment: req.Environment, Values: req.Values})
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, report)
+	return answerJSON(w, report, err)
 }
 
 func (s *Server) getOverrides(w http.ResponseWriter, r *http.Request) error {
@@ -125,10 +122,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	text, err := s.cfg.Policy.Say(r.Context(), a.Name(), said.Text, said.Bot, by)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, api.Reply{Text: text})
+	return answerJSON(w, api.Reply{Text: text}, err)
 }
 
 // widens is Widens for a request.

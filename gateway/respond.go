@@ -30,6 +30,31 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	return err
 }
 
+// answerJSON answers with v, unless there is an error.
+func answerJSON(w http.ResponseWriter, v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, v)
+}
+
+// noContent answers with no body, unless there is an error.
+func noContent(w http.ResponseWriter, err error) error {
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+// having is a handler of a gateway that has what h is about; of any other, missing is the
+// answer.
+func having(has bool, missing error, h handler) handler {
+	if has {
+		return h
+	}
+	return func(http.ResponseWriter, *http.Request) error { return missing }
+}
+
 // readBody reads a body of JSON, bounded in size and time.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	data, err := readBytes(w, r, api.MaxBody)
