@@ -51,7 +51,7 @@ var schema = sync.OnceValue(func() *jsonschema.Schema {
 	entry.Required = []string{"id"}
 	agent.Description = "What applies to every agent that does not say otherwise."
 
-	root := closed("", nil)
+	root := closed("")
 	root.Schema = "https://json-schema.org/draft/2020-12/schema"
 	root.Title = "Corral configuration"
 	root.Description = "The configuration of Corral, in JSON5."
@@ -60,7 +60,7 @@ var schema = sync.OnceValue(func() *jsonschema.Schema {
 	for _, name := range []string{"sandbox", "tools"} {
 		add(root, name, agent.Properties[name])
 	}
-	agents := closed("Settings for agents.", nil)
+	agents := closed("Settings for agents.")
 	add(agents, "defaults", agent)
 	add(agents, "list", &jsonschema.Schema{Type: "array", Items: entry, MaxItems: new(maxList), Description: "Settings for one agent each."})
 	add(root, "agents", agents)
@@ -77,18 +77,13 @@ func add(s *jsonschema.Schema, name string, p *jsonschema.Schema) {
 }
 
 // closed is an object that has no other keys.
-func closed(doc string, properties map[string]*jsonschema.Schema) *jsonschema.Schema {
-	if properties == nil {
-		properties = map[string]*jsonschema.Schema{}
-	}
-	return &jsonschema.Schema{Type: "object", Description: doc, Properties: properties, AdditionalProperties: nothing()}
+func closed(doc string) *jsonschema.Schema {
+	no := &jsonschema.Schema{Not: &jsonschema.Schema{}} // no value fits
+	return &jsonschema.Schema{Type: "object", Description: doc, Properties: map[string]*jsonschema.Schema{}, AdditionalProperties: no}
 }
 
-// nothing is the schema that no value fits.
-func nothing() *jsonschema.Schema { return &jsonschema.Schema{Not: &jsonschema.Schema{}} }
-
 func sectionSchema(t reflect.Type) *jsonschema.Schema {
-	s := closed("", nil)
+	s := closed("")
 	for _, f := range fields(t) {
 		var p *jsonschema.Schema
 		if f.kind == section {
@@ -250,7 +245,7 @@ func setOf[T ~string](values ...T) []any {
 var actions = []policy.Action{policy.Allow, policy.Query, policy.Deny}
 
 func ruleSchema() *jsonschema.Schema {
-	s := closed("", nil)
+	s := closed("")
 	for _, a := range actions {
 		p := nonBlank(maxString)
 		p.Description = "Pattern of the commands: a program and its first arguments."
@@ -293,7 +288,7 @@ func secretSchema() *jsonschema.Schema {
 	file.Description = "File of this machine with the content, absolute or beginning with ~/."
 	env.Pattern, env.Examples = "^[A-Za-z_][A-Za-z0-9_]*$", []any{"GH_TOKEN"}
 	env.Description = "Variable of the gateway's environment with the content."
-	s := closed("", nil)
+	s := closed("")
 	add(s, "file", file)
 	add(s, "env", env)
 	s.OneOf = []*jsonschema.Schema{{Required: []string{"file"}}, {Required: []string{"env"}}}
@@ -301,7 +296,7 @@ func secretSchema() *jsonschema.Schema {
 }
 
 func safeBinSchema() *jsonschema.Schema {
-	s := closed("", nil)
+	s := closed("")
 	for _, f := range []struct{ name, doc string }{
 		{"minPositional", "How many arguments that are no flags it has at least."},
 		{"maxPositional", "How many it has at most."},
