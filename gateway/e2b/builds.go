@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -242,10 +243,7 @@ func (s *Server) requestBuild(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if body.Name == "" {
-		body.Name = body.Alias
-	}
-	name, tag, err := templateName(body.Name)
+	name, tag, err := templateName(cmp.Or(body.Name, body.Alias))
 	if err != nil {
 		return err
 	}

@@ -366,6 +366,5 @@ func (s *Server) atEnd(b Box) error {
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, nil)
 }

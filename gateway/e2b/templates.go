@@ -244,8 +244,7 @@ func (s *Server) removeTemplate(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, nil)
 }
 
 // tagged is a tag of a template.
@@ -310,6 +309,5 @@ func (s *Server) removeTags(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, nil)
 }
