@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,10 +100,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
 
 // agent is whose sessions a request is about.
 func (s *Server) agent(r *http.Request) (session.Agent, error) {
-	name := r.Header.Get(api.HeaderAgent)
-	if name == "" {
-		name = session.DefaultAgent
-	}
+	name := cmp.Or(r.Header.Get(api.HeaderAgent), session.DefaultAgent)
 	if err := session.ValidateAgent(name); err != nil {
 		return session.Agent{}, err
 	}

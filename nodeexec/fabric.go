@@ -1,6 +1,7 @@
 package nodeexec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -100,9 +101,7 @@ func New(cfg Config) (*Fabric, error) {
 	if f.patience <= 0 {
 		f.patience = DefaultPatience
 	}
-	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
-	}
+	f.log = cmp.Or(f.log, slog.New(slog.DiscardHandler))
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	for _, s := range []struct {
 		subject string

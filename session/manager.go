@@ -106,12 +106,8 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if cfg.Dir == "" || cfg.Executor == nil {
 		return nil, corral.Errorf(corral.ErrInvalid, "set Dir and Executor", "the configuration of sessions is incomplete")
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.MaxRunning == 0 {
-		cfg.MaxRunning = defaultMaxRunning
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.MaxRunning = cmp.Or(cfg.MaxRunning, defaultMaxRunning)
 	cfg.Retention = cfg.Retention.withDefaults()
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, events: newEventLog(),

@@ -19,15 +19,9 @@ type Retention struct {
 }
 
 func (r Retention) withDefaults() Retention {
-	if r.Count == 0 {
-		r.Count = 200
-	}
-	if r.Bytes == 0 {
-		r.Bytes = 2 << 30
-	}
-	if r.Age == 0 {
-		r.Age = 24 * time.Hour
-	}
+	r.Count = cmp.Or(r.Count, 200)
+	r.Bytes = cmp.Or(r.Bytes, 2<<30)
+	r.Age = cmp.Or(r.Age, 24*time.Hour)
 	return r
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -149,9 +150,7 @@ func (s *Session) beginKill(reason Reason) (<-chan struct{}, error) {
 	if s.killed != nil {
 		return s.killed, nil
 	}
-	if s.killing == "" {
-		s.killing = reason
-	}
+	s.killing = cmp.Or(s.killing, reason)
 	killed := make(chan struct{})
 	if !s.m.spawn(func() { defer close(killed); s.kill() }) {
 		return nil, errClosed

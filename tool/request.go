@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -68,12 +69,8 @@ func (t *Tools) plan(req ExecRequest) (plan, error) {
 		p.background, p.wait = false, -1
 	}
 	c := &p.command
-	if c.Dir == "" {
-		c.Dir = d.Workdir
-	}
-	if c.Host == "" {
-		c.Host = d.Host
-	}
+	c.Dir = cmp.Or(c.Dir, d.Workdir)
+	c.Host = cmp.Or(c.Host, d.Host)
 	if c.Node == "" && c.Host == corral.HostNode {
 		c.Node = d.Node
 	}

@@ -51,9 +51,7 @@ func NewFile(path string, log *slog.Logger) (*File, error) {
 // FollowFile is NewFile for a file whose path can change: each use calls where for the
 // absolute path.
 func FollowFile(where func() string, log *slog.Logger) *File {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &File{where: where, log: log, uses: map[string]use{}}
 }
 

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,9 +150,7 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 		work: make(chan func()), parts: map[string]*assembly{}, starts: map[string]*starting{}, readers: map[string]*reader{},
 		writes: map[string]*write{}, turns: map[string]*turn{}, ports: map[string]*port{},
 	}
-	if n.log == nil {
-		n.log = slog.New(slog.DiscardHandler)
-	}
+	n.log = cmp.Or(n.log, slog.New(slog.DiscardHandler))
 	if n.now == nil {
 		n.now = time.Now
 	}

@@ -28,6 +28,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -101,9 +102,7 @@ type Hub struct {
 // Open opens the nodes of a gateway. Close ends it.
 func Open(cfg Config) (_ *Hub, err error) {
 	h := &Hub{cfg: cfg, log: cfg.Log, work: make(chan struct{}, 1), cancel: func() {}}
-	if h.log == nil {
-		h.log = slog.New(slog.DiscardHandler)
-	}
+	h.log = cmp.Or(h.log, slog.New(slog.DiscardHandler))
 	if own := cfg.Listen != "" || cfg.WebSocket != ""; own == (cfg.External != nil) {
 		return nil, corral.Errorf(corral.ErrInvalid, "listen for nodes, by --nodes or nodes.listen, or name a server in nats.url",
 			"nodes need one message server: the gateway's own, or an external one")
