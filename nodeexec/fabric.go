@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // DefaultPatience is how long a node may be away before calls give up.
@@ -148,11 +151,7 @@ func (f *Fabric) Close() error {
 func (f *Fabric) known() []*peer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	list := make([]*peer, 0, len(f.peers))
-	for _, p := range f.peers {
-		list = append(list, p)
-	}
-	return list
+	return slices.Collect(maps.Values(f.peers))
 }
 
 // peer returns the state of a paired node.
@@ -213,7 +212,7 @@ func (f *Fabric) receive(m *nats.Msg) {
 	case nobody:
 		p.away()
 		if w.ch != nil {
-			offer(w.ch, reply{nobody: true})
+			turn.Offer(w.ch, reply{nobody: true})
 		}
 	case kind == fabric.KindAnswer:
 		a, err := fabric.ParseAnswer(m.Data)
@@ -225,7 +224,7 @@ func (f *Fabric) receive(m *nats.Msg) {
 			p.newEpoch(a.Boot, a.Epoch)
 		}
 		if w.ch != nil { // before the waiter reacts to the new life
-			offer(w.ch, reply{answer: a})
+			turn.Offer(w.ch, reply{answer: a})
 		}
 		if a.Refused == fabric.RefusedBoot {
 			p.rebooted(a.Boot, a.Epoch)
@@ -244,7 +243,7 @@ func (f *Fabric) receive(m *nats.Msg) {
 			refuse(err)
 			return
 		}
-		in.receive(a)
+		turn.Offer(in.acks, a) // one that does not fit is asked for again
 	}
 }
 

@@ -31,8 +31,6 @@ type input struct {
 // abortLimit is how long Write waits for the node's report after its context has ended.
 const abortLimit = 5 * time.Second
 
-func (in *input) receive(a fabric.InputAck) { offer(in.acks, a) }
-
 // Write implements corral.Process.
 func (p *process) Write(ctx context.Context, data []byte) (int, error) {
 	if p.removed.Load() {

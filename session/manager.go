@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -332,11 +334,7 @@ func (m *Manager) Totals() (begun, failed int64) { return m.begun.Load(), m.fail
 func (m *Manager) all() []*Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make([]*Session, 0, len(m.sessions))
-	for _, s := range m.sessions {
-		all = append(all, s)
-	}
-	return all
+	return slices.Collect(maps.Values(m.sessions))
 }
 
 // add puts a new session into the table, or returns the one that has its ID.

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // Retention bounds the sessions that are kept after their end. The oldest go first; for
@@ -32,10 +34,7 @@ const (
 )
 
 func (m *Manager) wakeJanitor() {
-	select {
-	case m.sweep <- struct{}{}:
-	default:
-	}
+	turn.Offer(m.sweep, struct{}{})
 }
 
 // janitor forgets sessions beyond the Retention, until the Manager is closed.

@@ -3,6 +3,7 @@ package words
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -29,6 +30,15 @@ func Cut(text string, n int) string {
 		return text
 	}
 	return wholeStart(text, n) + "…"
+}
+
+// QuoteStart quotes the first n bytes of a text, for an error. An ellipsis follows if that
+// is not all of it.
+func QuoteStart(text string, n int) string {
+	if len(text) > n {
+		return strconv.Quote(strings.ToValidUTF8(text[:n], "")) + "…"
+	}
+	return strconv.Quote(text)
 }
 
 // Ends are the first and the last half of n bytes of a longer text, cut between

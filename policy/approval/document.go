@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -162,16 +163,10 @@ func (d *document) part(n *node, defaults bool) (part, error) {
 	if !n.isObject() {
 		return p, d.fail(n, "it is not an object")
 	}
-	err := d.names(n, partNames)
-	if err == nil {
-		err = setting(d, n, "security", policy.Securities, &p.settings.Security)
-	}
-	if err == nil {
-		err = setting(d, n, "ask", policy.Asks, &p.settings.Ask)
-	}
-	if err == nil {
-		err = setting(d, n, "askFallback", policy.Securities, &p.settings.AskFallback)
-	}
+	err := cmp.Or(d.names(n, partNames),
+		setting(d, n, "security", policy.Securities, &p.settings.Security),
+		setting(d, n, "ask", policy.Asks, &p.settings.Ask),
+		setting(d, n, "askFallback", policy.Securities, &p.settings.AskFallback))
 	for _, l := range lists {
 		if err != nil {
 			break

@@ -3,10 +3,12 @@ package approval
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 const (
@@ -82,10 +84,7 @@ func (d *Desk) apply(r Record) {
 func (d *Desk) show() {
 	close(d.changed)
 	d.changed = make(chan struct{})
-	select {
-	case d.stir <- struct{}{}:
-	default:
-	}
+	turn.Offer(d.stir, struct{}{})
 }
 
 // unremembered reports whether another gateway answered AllowAlways for a command of this
@@ -177,10 +176,7 @@ func (r *Record) weight() int64 {
 
 // byAge returns the records in the order of their last change.
 func (d *Desk) byAge() []*Record {
-	list := make([]*Record, 0, len(d.records))
-	for _, r := range d.records {
-		list = append(list, r)
-	}
+	list := slices.Collect(maps.Values(d.records))
 	slices.SortFunc(list, func(a, b *Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	return list
 }

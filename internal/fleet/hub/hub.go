@@ -48,6 +48,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/join"
 	"github.com/corral-exec/corral/internal/fleet/natskv"
 	"github.com/corral-exec/corral/internal/fleet/pairing"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/nodeexec"
 )
 
@@ -248,10 +249,7 @@ func (h *Hub) changed(c pairing.Change) {
 	h.mu.Lock()
 	h.stale = append(h.stale, c.Key)
 	h.mu.Unlock()
-	select {
-	case h.work <- struct{}{}:
-	default:
-	}
+	turn.Offer(h.work, struct{}{})
 }
 
 // flushLimit bounds the time that a key keeps its connections to receive the decision.

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // Patience bounds a change while a caller waits: servers take seconds to elect a
@@ -395,10 +396,7 @@ func (b *Bucket) Purge(pattern string, keep uint64) {
 		return
 	}
 	b.useless[pattern] = keep
-	select {
-	case b.work <- struct{}{}:
-	default:
-	}
+	turn.Offer(b.work, struct{}{})
 }
 
 // PurgeParts soon removes the parts of entries that match a pattern.
@@ -466,10 +464,7 @@ func (b *Bucket) News(pattern string) <-chan struct{} {
 
 func (b *Bucket) follow(pattern string, news chan<- struct{}) {
 	tell := func() {
-		select {
-		case news <- struct{}{}:
-		default:
-		}
+		turn.Offer(news, struct{}{})
 	}
 	connected := b.cfg.Conn.StatusChanged(nats.CONNECTED)
 	defer b.cfg.Conn.RemoveStatusListener(connected)

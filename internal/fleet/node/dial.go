@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 const (
@@ -59,10 +60,7 @@ func (n *life) options(ctx context.Context) []nats.Option {
 			}
 		}),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
-			select {
-			case n.troubles <- err:
-			default: // the caller gets another error
-			}
+			turn.Offer(n.troubles, err) // the caller gets another error
 		}),
 	)
 }
