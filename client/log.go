@@ -59,7 +59,7 @@ func (l *log) Read(ctx context.Context, off int64, buf []byte) (corral.Chunk, er
 	for w := l.p.c.patience(); ; {
 		began := time.Now()
 		c, err := l.read(ctx, s, off, buf, sequential)
-		if no := (*noAnswer)(nil); !errors.As(err, &no) {
+		if _, no := errors.AsType[*noAnswer](err); !no {
 			return c, err
 		}
 		s = nil

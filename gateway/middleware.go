@@ -124,7 +124,7 @@ func (s *Server) answer(rt route, w *response, r *http.Request, err error) bool 
 	if status == http.StatusServiceUnavailable && s.draining() {
 		w.Header().Set("Retry-After", "1")
 	}
-	if many := (*api.TooMany)(nil); errors.As(err, &many) {
+	if many, ok := errors.AsType[*api.TooMany](err); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(int(max(1, math.Ceil(many.After.Seconds())))))
 	} else if status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")

@@ -72,7 +72,7 @@ func readBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, err
 		return nil, err
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, corral.Errorf(api.ErrTooLarge, "pass large data on standard input or in a file", "the body has more than %d bytes", tooLarge.Limit)
 	}
 	if err != nil {

@@ -189,7 +189,7 @@ func (in *input) refused(got reply) (wait bool, err error) {
 		return true, nil
 	}
 	repeat, err := in.open.refused(got.answer, in.begun, true)
-	if u := (*unanswered)(nil); errors.As(err, &u) {
+	if u, ok := errors.AsType[*unanswered](err); ok {
 		err = in.lost(u.cause)
 	}
 	if !repeat {

@@ -341,8 +341,7 @@ func (h *host) discard(c *conn, ch ssh.Channel, requests <-chan *ssh.Request) (e
 // notOpened frees the room of a session that was not opened. It reports whether the server
 // allows none at all.
 func (h *host) notOpened(c *conn, err error) (none bool) {
-	refused := (*ssh.OpenChannelError)(nil)
-	if !errors.As(err, &refused) {
+	if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
 		h.release(c)
 		h.drop(c) // it is broken; the next try uses another one
 		return false

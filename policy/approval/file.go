@@ -153,8 +153,7 @@ func (f *File) fresh(path string) (_ *document, _ fileID, sure bool, _ error) {
 }
 
 func (f *File) unreadable(err error) error {
-	var known *corral.Error
-	if errors.As(err, &known) {
+	if _, known := errors.AsType[*corral.Error](err); known {
 		return err
 	}
 	return corral.Errorf(corral.ErrDenied, "see to it that the file can be read: nothing is allowed until then", "%w",
@@ -203,8 +202,7 @@ func (f *File) Get() (text []byte, digestNow string, err error) {
 func (f *File) Set(text []byte, was string) error {
 	d, err := read("the document", text)
 	if err != nil {
-		var at *FileError
-		errors.As(err, &at)
+		at, _ := errors.AsType[*FileError](err)
 		return corral.Errorf(corral.ErrInvalid, "correct it and try again", "%w", at)
 	}
 	return f.locked(func(path string) error {

@@ -105,7 +105,7 @@ func (n *life) unreachable(err error) error {
 		err = strange // it differs with each attempt
 	}
 	hinted := hintOr(err, hint)
-	if e := (*corral.Error)(nil); errors.As(err, &e) && e.Err != nil {
+	if e, ok := errors.AsType[*corral.Error](err); ok && e.Err != nil {
 		err = e.Err // the outer error repeats the address
 	}
 	return corral.Errorf(corral.ErrUnavailable, hinted, "cannot connect to the gateway at %s: %w", n.where(), err)
