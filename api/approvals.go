@@ -8,13 +8,6 @@ type Approvals[Record any] struct {
 // EventApproval is the type of the server-sent event that has an approval.
 const EventApproval = "approval"
 
-// Answer is the body of an answer to an approval.
-type Answer struct {
-	Decision string `json:"decision"` // allow-once, allow-always, deny, or an alias of one
-	Scope    string `json:"scope,omitempty"`
-	By       string `json:"by,omitempty"` // the person who answers, for people
-}
-
 // DenyAll is the body of an answer to all approvals that are pending.
 type DenyAll struct {
 	Decision string `json:"decision"`        // deny, or an alias of it

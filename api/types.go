@@ -1,6 +1,10 @@
 package api
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/corral-exec/corral/config"
+)
 
 // Signal is the body of signal: a name or a number, as corral.ParseSignal
 // reads it.
@@ -46,23 +50,12 @@ type Explain struct {
 	Values bool `json:"values,omitempty"`
 }
 
-// Sender is the author of a Said.
-type Sender struct {
-	Provider string `json:"provider"`
-	ID       string `json:"id"`
-	From     string `json:"from,omitempty"`
-	E164     string `json:"e164,omitempty"`
-	Name     string `json:"name,omitempty"`
-	Username string `json:"username,omitempty"`
-	Tag      string `json:"tag,omitempty"`
-}
-
 // Said is the body of commands: a message to an agent.
 type Said struct {
 	Text string `json:"text"`
 	// Sender is the author. Without it the author is the caller: the operator on the
 	// Unix socket, and unknown over TCP.
-	Sender *Sender `json:"sender,omitempty"`
+	Sender *config.Sender `json:"sender,omitempty"`
 	// Bot is the agent's own name in a group, as in /approve@NAME.
 	Bot string `json:"bot,omitempty"`
 }

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/corral-exec/corral"
@@ -41,17 +42,11 @@ func (c *Client) Approvals(ctx context.Context, f approval.Filter) ([]approval.R
 	if f.State != "" {
 		req.query.Set("state", string(f.State))
 	}
-	var list api.Approvals[approval.Record]
-	if err := c.json(ctx, req, nil, &list); err != nil || f.SessionKey == "" {
+	list, err := ask[api.Approvals[approval.Record]](ctx, c, req, nil)
+	if err != nil || f.SessionKey == "" {
 		return list.Approvals, err
 	}
-	found := []approval.Record{}
-	for _, rec := range list.Approvals {
-		if rec.SessionKey == f.SessionKey {
-			found = append(found, rec)
-		}
-	}
-	return found, nil
+	return slices.DeleteFunc(list.Approvals, func(rec approval.Record) bool { return rec.SessionKey != f.SessionKey }), nil
 }
 
 // Approval finds one by its ID, its slug, or a beginning of one of them that no
@@ -61,9 +56,7 @@ func (c *Client) Approval(ctx context.Context, ref string) (approval.Record, err
 	if err != nil {
 		return approval.Record{}, err
 	}
-	var rec approval.Record
-	err = c.json(ctx, call{method: http.MethodGet, path: path}, nil, &rec)
-	return rec, err
+	return ask[approval.Record](ctx, c, get(path...), nil)
 }
 
 // approvalPath keeps a reference from leading elsewhere: those that there are
@@ -83,9 +76,7 @@ func (c *Client) Answer(ctx context.Context, ref string, a approval.Answer) (app
 	if err != nil {
 		return approval.Record{}, err
 	}
-	var rec approval.Record
-	err = c.json(ctx, call{method: http.MethodPost, path: path, changes: true}, api.Answer{Decision: string(a.Decision), Scope: string(a.Scope), By: a.By}, &rec)
-	return rec, err
+	return ask[approval.Record](ctx, c, call{method: http.MethodPost, path: path, changes: true}, a)
 }
 
 // ApprovalOptions say which changes of approvals to follow.
@@ -174,17 +165,11 @@ func (c *Client) settled(ctx context.Context, rec approval.Record) (approval.Rec
 }
 
 // Rules are what a gateway's file of approvals says to an agent.
-type Rules struct {
-	File     string
-	Rules    []policy.Rule // the key in the source of each says whose it is
-	Warnings []string      // about entries that allow nothing
-}
+type Rules = api.Rules[policy.Rule]
 
 // Rules lists the rules of an agent; "*" are those of all.
 func (c *Client) Rules(ctx context.Context, agent string) (Rules, error) {
-	var list api.Rules[policy.Rule]
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"approvals", "rules"}, query: url.Values{"agent": {agent}}}, nil, &list)
-	return Rules{list.File, list.Rules, list.Warnings}, err
+	return ask[Rules](ctx, c, call{method: http.MethodGet, path: []string{"approvals", "rules"}, query: url.Values{"agent": {agent}}}, nil)
 }
 
 // AddRule adds a rule of an agent, unless it is there.
@@ -196,15 +181,12 @@ func (c *Client) AddRule(ctx context.Context, agent string, r policy.Rule) error
 // RemoveRule removes an agent's rules with an ID or a pattern, and returns how
 // many there were.
 func (c *Client) RemoveRule(ctx context.Context, agent, ref string) (int, error) {
-	var n api.Removed
-	err := c.json(ctx, call{method: http.MethodDelete, path: []string{"approvals", "rules"}, query: url.Values{"agent": {agent}, "ref": {ref}}, changes: true}, nil, &n)
+	n, err := ask[api.Removed](ctx, c, call{method: http.MethodDelete, path: []string{"approvals", "rules"}, query: url.Values{"agent": {agent}, "ref": {ref}}, changes: true}, nil)
 	return n.Removed, err
 }
 
 // TryRule says what a rule would change about the last commands that ran on the gateway's
 // machine. Nothing is changed.
 func (c *Client) TryRule(ctx context.Context, trial api.RuleTrial) (api.RuleEffects[policy.Outcome], error) {
-	var got api.RuleEffects[policy.Outcome]
-	err := c.json(ctx, call{method: http.MethodPost, path: []string{"approvals", "rules", "preview"}}, trial, &got)
-	return got, err
+	return ask[api.RuleEffects[policy.Outcome]](ctx, c, call{method: http.MethodPost, path: []string{"approvals", "rules", "preview"}}, trial)
 }

@@ -58,8 +58,8 @@ func (c *Client) do(ctx context.Context, req call, take func(*http.Response) err
 	sent := false // and not answered
 	for {
 		err := c.try(ctx, req, take)
-		var no *noAnswer
-		if !errors.As(err, &no) {
+		no, ok := errors.AsType[*noAnswer](err)
+		if !ok {
 			if req.repeated != nil {
 				*req.repeated = sent
 			}
@@ -114,7 +114,7 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
-		if e := (*url.Error)(nil); errors.As(err, &e) { // it says "Post http://localhost/…", which is nowhere
+		if e, ok := errors.AsType[*url.Error](err); ok { // it says "Post http://localhost/…", which is nowhere
 			err = e.Err
 		}
 		if errors.Is(err, corral.ErrDenied) { // by us: it is another certificate
@@ -123,8 +123,8 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 		if hint := pointless(err); hint != "" && ctx.Err() == nil {
 			return corral.Errorf(corral.ErrUnavailable, hint, "there is no gateway at %s: %w", c.where, err)
 		}
-		dial := (*net.OpError)(nil)
-		if !(errors.As(err, &dial) && dial.Op == "dial") && ctx.Err() == nil { // a server was there
+		dial, ok := errors.AsType[*net.OpError](err)
+		if !(ok && dial.Op == "dial") && ctx.Err() == nil { // a server was there
 			c.reached.Store(true)
 		}
 		return &noAnswer{cause: bare(err), sent: connected.Load()}
@@ -152,7 +152,7 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 // bare is an error of a connection without the names of its sockets: the
 // gateway's is said already, and ours has none that anybody knows.
 func bare(err error) error {
-	if op := (*net.OpError)(nil); errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
 	}
 	return err
@@ -302,6 +302,15 @@ func (c *Client) json(ctx context.Context, req call, v, out any) error {
 	return c.do(ctx, req, func(resp *http.Response) error { return decode(resp, out) })
 }
 
+// ask is json for an answer that is a T.
+func ask[T any](ctx context.Context, c *Client, req call, v any) (answer T, err error) {
+	err = c.json(ctx, req, v, &answer)
+	return answer, err
+}
+
+// get is the call that reads what is at a path.
+func get(path ...string) call { return call{method: http.MethodGet, path: path} }
+
 func decode(resp *http.Response, out any) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
@@ -350,10 +359,8 @@ func (w *patience) wait(ctx context.Context) error {
 func (w *patience) rest(ctx context.Context) error {
 	pause := w.pause/2 + rand.N(w.pause/2+1)
 	w.pause = min(w.pause*3/2, lastPause)
-	t := time.NewTimer(pause)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(pause):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

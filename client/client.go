@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -78,9 +79,7 @@ type Client struct {
 // New makes a Client. It connects when it is used.
 func New(o Options) (*Client, error) {
 	c := &Client{token: o.Token, agent: o.Agent, retry: o.Retry}
-	if c.agent == "" {
-		c.agent = session.DefaultAgent
-	}
+	c.agent = cmp.Or(c.agent, session.DefaultAgent)
 	if err := session.ValidateAgent(c.agent); err != nil {
 		return nil, err
 	}
@@ -94,9 +93,7 @@ func New(o Options) (*Client, error) {
 	if strings.ContainsFunc(c.token, noHeader) { // such as the end of a line in its file
 		return nil, corral.Errorf(corral.ErrInvalid, "leave them out", "the token has control characters in it")
 	}
-	if c.retry == 0 {
-		c.retry = DefaultRetry
-	}
+	c.retry = cmp.Or(c.retry, DefaultRetry)
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	dial := dialer.DialContext
 	switch {

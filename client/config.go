@@ -21,15 +21,11 @@ type (
 // agent, what applies to those without an entry of their own. With keys it has those
 // alone, as corral config get shows them.
 func (c *Client) Configuration(ctx context.Context, agent string, keys ...string) (Configuration, error) {
-	var got Configuration
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"config"}, query: url.Values{"agent": {agent}, "key": keys}}, nil, &got)
-	return got, err
+	return ask[Configuration](ctx, c, call{method: http.MethodGet, path: []string{"config"}, query: url.Values{"agent": {agent}, "key": keys}}, nil)
 }
 
 // ChangeConfiguration changes one key of the file, as corral config set does. It is an
 // ErrConflict if the file has another version than the change names.
 func (c *Client) ChangeConfiguration(ctx context.Context, change ConfigChange) (ConfigChanged, error) {
-	var got ConfigChanged
-	err := c.json(ctx, call{method: http.MethodPatch, path: []string{"config"}, once: true, changes: true}, change, &got)
-	return got, err
+	return ask[ConfigChanged](ctx, c, call{method: http.MethodPatch, path: []string{"config"}, once: true, changes: true}, change)
 }

@@ -227,8 +227,8 @@ func (f *sandboxFiles) stream(ctx context.Context, req call, r io.Reader, take f
 		req.stream = body
 	}
 	err := f.c.try(ctx, req, take)
-	no := (*noAnswer)(nil)
-	if !errors.As(err, &no) {
+	no, ok := errors.AsType[*noAnswer](err)
+	if !ok {
 		return named(err)
 	}
 	switch broken := body.err(); {

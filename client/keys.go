@@ -22,9 +22,7 @@ type (
 
 // Self is what the key of this client allows.
 func (c *Client) Self(ctx context.Context) (Self, error) {
-	var got Self
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"key"}}, nil, &got)
-	return got, err
+	return ask[Self](ctx, c, get("key"), nil)
 }
 
 // A ConsoleLink signs a browser in to the console once.
@@ -33,24 +31,19 @@ type ConsoleLink = api.ConsoleLink
 // ConsoleLink makes a link to the console. The gateway makes them for clients on its Unix
 // socket alone.
 func (c *Client) ConsoleLink(ctx context.Context) (ConsoleLink, error) {
-	var got ConsoleLink
-	err := c.json(ctx, call{method: http.MethodPost, path: []string{"console", "links"}}, nil, &got)
-	return got, err
+	return ask[ConsoleLink](ctx, c, call{method: http.MethodPost, path: []string{"console", "links"}}, nil)
 }
 
 // Keys lists the keys, the oldest first.
 func (c *Client) Keys(ctx context.Context) ([]Key, error) {
-	var list api.Keys
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"keys"}}, nil, &list)
+	list, err := ask[api.Keys](ctx, c, get("keys"), nil)
 	return list.Keys, err
 }
 
 // NewKey makes a key. Its secret is told this once: if the answer is lost, the error is
 // ErrLost, and the key is to be revoked.
 func (c *Client) NewKey(ctx context.Context, n NewKey) (MadeKey, error) {
-	var made MadeKey
-	err := c.json(ctx, call{method: http.MethodPost, path: []string{"keys"}, once: true, changes: true}, n, &made)
-	return made, err
+	return ask[MadeKey](ctx, c, call{method: http.MethodPost, path: []string{"keys"}, once: true, changes: true}, n)
 }
 
 // RotateKey gives a key, named by its ID or name, another secret and ID.

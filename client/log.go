@@ -40,9 +40,7 @@ func (s *stream) Close() {
 
 // Stat says how long the log is now.
 func (l *log) Stat(ctx context.Context) (corral.LogStat, error) {
-	var st corral.LogStat
-	err := l.p.c.json(ctx, l.p.call(http.MethodGet, "log", "stat"), nil, &st)
-	return st, err
+	return ask[corral.LogStat](ctx, l.p.c, l.p.call(http.MethodGet, "log", "stat"), nil)
 }
 
 // Read implements corral.Log.
@@ -62,7 +60,7 @@ func (l *log) Read(ctx context.Context, off int64, buf []byte) (corral.Chunk, er
 	for w := l.p.c.patience(); ; {
 		began := time.Now()
 		c, err := l.read(ctx, s, off, buf, sequential)
-		if no := (*noAnswer)(nil); !errors.As(err, &no) {
+		if _, no := errors.AsType[*noAnswer](err); !no {
 			return c, err
 		}
 		s = nil

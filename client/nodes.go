@@ -66,30 +66,26 @@ func nodePath(ref string, under ...string) ([]string, error) {
 
 // Nodes lists the nodes, by name, those that were revoked at the end.
 func (c *Client) Nodes(ctx context.Context) (Nodes, error) {
-	var list Nodes
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"nodes"}}, nil, &list)
-	return list, err
+	return ask[Nodes](ctx, c, get("nodes"), nil)
 }
 
 // Node finds a node by its id, its key, its name, or the beginning of an id that
 // no other has.
 func (c *Client) Node(ctx context.Context, ref string) (Node, error) {
-	var n Node
 	path, err := nodePath(ref)
-	if err == nil {
-		err = c.json(ctx, call{method: http.MethodGet, path: path}, nil, &n)
+	if err != nil {
+		return Node{}, err
 	}
-	return n, err
+	return ask[Node](ctx, c, get(path...), nil)
 }
 
 // ChangeNode changes a node's name or its labels, or revokes it.
 func (c *Client) ChangeNode(ctx context.Context, ref string, change NodeChange) (Node, error) {
-	var n Node
 	path, err := nodePath(ref)
-	if err == nil {
-		err = c.json(ctx, call{method: http.MethodPatch, path: path, changes: true}, change, &n)
+	if err != nil {
+		return Node{}, err
 	}
-	return n, err
+	return ask[Node](ctx, c, call{method: http.MethodPatch, path: path, changes: true}, change)
 }
 
 // ForgetNode removes a node that was revoked.
@@ -104,8 +100,7 @@ func (c *Client) ForgetNode(ctx context.Context, ref string) error {
 // NodeRequests lists the machines that ask to be nodes, and those that were
 // answered not long ago, the oldest first.
 func (c *Client) NodeRequests(ctx context.Context) ([]NodeRequest, error) {
-	var list api.NodeRequests
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"nodes", "requests"}}, nil, &list)
+	list, err := ask[api.NodeRequests](ctx, c, get("nodes", "requests"), nil)
 	return list.Requests, err
 }
 
@@ -134,24 +129,19 @@ func (c *Client) answerNode(ctx context.Context, ref string, a NodeAnswer, out a
 
 // JoinNodes says what a machine needs to know to ask to be a node.
 func (c *Client) JoinNodes(ctx context.Context) (NodeJoin, error) {
-	var j NodeJoin
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"nodes", "join"}}, nil, &j)
-	return j, err
+	return ask[NodeJoin](ctx, c, get("nodes", "join"), nil)
 }
 
 // NodeTokens lists the setup tokens that can be used, the oldest first.
 func (c *Client) NodeTokens(ctx context.Context) ([]NodeToken, error) {
-	var list api.NodeTokens
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"nodes", "tokens"}}, nil, &list)
+	list, err := ask[api.NodeTokens](ctx, c, get("nodes", "tokens"), nil)
 	return list.Tokens, err
 }
 
 // NewNodeToken makes a setup token. Its secret is told this once: if the answer is
 // lost, the error is ErrLost, and the token is to be withdrawn.
 func (c *Client) NewNodeToken(ctx context.Context, n NewNodeToken) (MadeNodeToken, error) {
-	var made MadeNodeToken
-	err := c.json(ctx, call{method: http.MethodPost, path: []string{"nodes", "tokens"}, once: true, changes: true}, n, &made)
-	return made, err
+	return ask[MadeNodeToken](ctx, c, call{method: http.MethodPost, path: []string{"nodes", "tokens"}, once: true, changes: true}, n)
 }
 
 // WithdrawNodeToken ends that a setup token, named by its id, can be used.

@@ -32,16 +32,12 @@ func (c *Client) Explain(ctx context.Context, cmd corral.Command, o ExplainOptio
 
 // Overrides are what was set for the agent in the place of its configuration.
 func (c *Client) Overrides(ctx context.Context) (config.Overrides, error) {
-	var o config.Overrides
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"overrides"}}, nil, &o)
-	return o, err
+	return ask[config.Overrides](ctx, c, get("overrides"), nil)
 }
 
 // SetOverrides replaces them; what is empty is not overridden.
 func (c *Client) SetOverrides(ctx context.Context, to config.Overrides) (config.Overrides, error) {
-	var now config.Overrides
-	err := c.json(ctx, call{method: http.MethodPut, path: []string{"overrides"}, changes: true}, to, &now)
-	return now, err
+	return ask[config.Overrides](ctx, c, call{method: http.MethodPut, path: []string{"overrides"}, changes: true}, to)
 }
 
 // Say passes on a message to the agent, such as "/exec ask=always", and returns the
@@ -49,13 +45,9 @@ func (c *Client) SetOverrides(ctx context.Context, to config.Overrides) (config.
 func (c *Client) Say(ctx context.Context, text string, from config.Sender) (string, error) {
 	req := api.Said{Text: text}
 	if from != (config.Sender{}) {
-		req.Sender = &api.Sender{
-			Provider: from.Provider, ID: from.ID, From: from.From, E164: from.E164,
-			Name: from.Name, Username: from.Username, Tag: from.Tag,
-		}
+		req.Sender = &from
 	}
-	var reply api.Reply
-	err := c.json(ctx, call{method: http.MethodPost, path: []string{"commands"}, once: true, changes: true}, req, &reply)
+	reply, err := ask[api.Reply](ctx, c, call{method: http.MethodPost, path: []string{"commands"}, once: true, changes: true}, req)
 	return reply.Text, err
 }
 

@@ -97,7 +97,7 @@ func (c *Client) joinPort(ctx context.Context, conn *net.TCPConn, of, name strin
 
 // dialPort offers protocols, and returns which of them the connection speaks.
 func (c *Client) dialPort(ctx context.Context, of, name string, port int, protocols string) (_ *PortConn, protocol string, _ error) {
-	r, err := c.request(ctx, call{method: http.MethodGet, path: []string{of, name, "ports", strconv.Itoa(port)}})
+	r, err := c.request(ctx, get(of, name, "ports", strconv.Itoa(port)))
 	if err != nil {
 		return nil, "", err
 	}

@@ -57,9 +57,7 @@ func (p *Process) life() map[string]string {
 
 // Status describes the session now.
 func (p *Process) Status(ctx context.Context) (session.Status, error) {
-	var st session.Status
-	err := p.c.json(ctx, p.call(http.MethodGet), nil, &st)
-	return st, err
+	return ask[session.Status](ctx, p.c, p.call(http.MethodGet), nil)
 }
 
 // Wait blocks until the session has ended. See corral.Process.

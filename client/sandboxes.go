@@ -31,16 +31,13 @@ func sandboxCall(method, name string, of ...string) call {
 
 // Sandboxes lists the sandboxes of all agents, by name.
 func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
-	var list api.Sandboxes
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"sandboxes"}}, nil, &list)
+	list, err := ask[api.Sandboxes](ctx, c, get("sandboxes"), nil)
 	return list.Sandboxes, err
 }
 
 // Sandbox describes one, whosever it is. ErrNotFound if there is none.
 func (c *Client) Sandbox(ctx context.Context, name string) (Sandbox, error) {
-	var s Sandbox
-	err := c.json(ctx, sandboxCall(http.MethodGet, name), nil, &s)
-	return s, err
+	return ask[Sandbox](ctx, c, sandboxCall(http.MethodGet, name), nil)
 }
 
 // RemoveSandbox removes one: its containers with what runs in them, and its
@@ -58,9 +55,7 @@ func (c *Client) RemoveSandbox(ctx context.Context, name string) error {
 func (c *Client) RecreateSandbox(ctx context.Context, name string) (Recreated, error) {
 	req := sandboxCall(http.MethodPost, name, "recreate")
 	req.once = true
-	var got Recreated
-	err := c.json(ctx, req, nil, &got)
-	return got, err
+	return ask[Recreated](ctx, c, req, nil)
 }
 
 // SandboxAddress is by which host name a port of a sandbox is reached. ErrNotFound if the
@@ -68,9 +63,7 @@ func (c *Client) RecreateSandbox(ctx context.Context, name string) (Recreated, e
 func (c *Client) SandboxAddress(ctx context.Context, name string, port int) (SandboxAddress, error) {
 	req := sandboxCall(http.MethodGet, name, "address")
 	req.query = url.Values{"port": {strconv.Itoa(port)}}
-	var got SandboxAddress
-	err := c.json(ctx, req, nil, &got)
-	return got, err
+	return ask[SandboxAddress](ctx, c, req, nil)
 }
 
 // PauseSandbox freezes what runs in one, until it is resumed: by ResumeSandbox or by the
@@ -90,9 +83,7 @@ func (c *Client) ResumeSandbox(ctx context.Context, name string) error {
 // SandboxStats is what a sandbox's container uses now. errors.ErrUnsupported if
 // its engine does not tell.
 func (c *Client) SandboxStats(ctx context.Context, name string) (SandboxStats, error) {
-	var got SandboxStats
-	err := c.json(ctx, sandboxCall(http.MethodGet, name, "stats"), nil, &got)
-	return got, err
+	return ask[SandboxStats](ctx, c, sandboxCall(http.MethodGet, name, "stats"), nil)
 }
 
 // SandboxLog is what became of the container that a sandbox had last, and with
@@ -102,15 +93,12 @@ func (c *Client) SandboxLog(ctx context.Context, name string, all bool) (Sandbox
 	if all {
 		req.query = url.Values{"all": {"true"}}
 	}
-	var got SandboxLog
-	err := c.json(ctx, req, nil, &got)
-	return got, err
+	return ask[SandboxLog](ctx, c, req, nil)
 }
 
 // PruneSandboxes removes what is old of sandboxes, as the configuration says, and returns
 // the names of the containers.
 func (c *Client) PruneSandboxes(ctx context.Context) ([]string, error) {
-	var got api.Pruned
-	err := c.json(ctx, call{method: http.MethodPost, path: []string{"sandboxes", "prune"}, changes: true}, nil, &got)
+	got, err := ask[api.Pruned](ctx, c, call{method: http.MethodPost, path: []string{"sandboxes", "prune"}, changes: true}, nil)
 	return got.Removed, err
 }

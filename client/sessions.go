@@ -29,8 +29,7 @@ func (c *Client) Begin(ctx context.Context, cmd corral.Command, notify bool) (*P
 	if cmd.ID == "" {
 		cmd.ID = corral.NewID() // so that it can be repeated
 	}
-	var status session.Status
-	err := c.json(ctx, call{method: http.MethodPost, path: []string{"sessions"}, changes: true}, api.NewStart(cmd, notify), &status)
+	status, err := ask[session.Status](ctx, c, call{method: http.MethodPost, path: []string{"sessions"}, changes: true}, api.NewStart(cmd, notify))
 	if err != nil {
 		return nil, err
 	}
@@ -51,9 +50,8 @@ func (c *Client) Session(ctx context.Context, id string) (*Process, error) {
 	if corral.ValidateID(id) != nil {
 		return nil, corral.Errorf(corral.ErrNotFound, "list the sessions there are", "no session found for %q", id)
 	}
-	var status session.Status
-	req := call{method: http.MethodGet, path: []string{"sessions", id}, query: url.Values{"attach": {"true"}}}
-	if err := c.json(ctx, req, nil, &status); err != nil {
+	status, err := ask[session.Status](ctx, c, call{method: http.MethodGet, path: []string{"sessions", id}, query: url.Values{"attach": {"true"}}}, nil)
+	if err != nil {
 		return nil, err
 	}
 	return c.process(status), nil
@@ -62,18 +60,17 @@ func (c *Client) Session(ctx context.Context, id string) (*Process, error) {
 // Sessions lists the agent's sessions, or those of all agents, the newest
 // first.
 func (c *Client) Sessions(ctx context.Context, allAgents bool) ([]session.Status, error) {
-	req := call{method: http.MethodGet, path: []string{"sessions"}}
+	req := get("sessions")
 	if allAgents {
 		req.query = url.Values{"agent": {api.AllAgents}}
 	}
-	var list api.Sessions[session.Status]
-	err := c.json(ctx, req, nil, &list)
+	list, err := ask[api.Sessions[session.Status]](ctx, c, req, nil)
 	return list.Sessions, err
 }
 
 // Ready reports whether the gateway takes commands: nil, or ErrUnavailable.
 func (c *Client) Ready(ctx context.Context) error {
-	return c.json(ctx, call{method: http.MethodGet, path: []string{"ready"}}, nil, nil)
+	return c.json(ctx, get("ready"), nil, nil)
 }
 
 // A Tool describes a tool to a model.
@@ -82,8 +79,7 @@ type Tool = api.Tool
 // Tools describes the tools that the gateway has for a model ("" if that is not
 // known).
 func (c *Client) Tools(ctx context.Context, model string) ([]Tool, error) {
-	var list api.Tools
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"tools"}, header: ofModel(model)}, nil, &list)
+	list, err := ask[api.Tools](ctx, c, call{method: http.MethodGet, path: []string{"tools"}, header: ofModel(model)}, nil)
 	return list.Tools, err
 }
 
@@ -91,9 +87,7 @@ func (c *Client) Tools(ctx context.Context, model string) ([]Tool, error) {
 // killed. With a SessionID in the request the call is repeated if the connection
 // is cut; without one that is ErrLost. An outcome is a result and no error.
 func (c *Client) Exec(ctx context.Context, req tool.ExecRequest) (tool.ExecResult, error) {
-	var result tool.ExecResult
-	err := c.json(ctx, call{method: http.MethodPost, path: []string{"exec"}, once: req.SessionID == "", changes: true}, req, &result)
-	return result, err
+	return ask[tool.ExecResult](ctx, c, call{method: http.MethodPost, path: []string{"exec"}, once: req.SessionID == "", changes: true}, req)
 }
 
 // Process calls the tool process. If it was cut, that is ErrLost for actions
@@ -105,7 +99,5 @@ func (c *Client) Process(ctx context.Context, req tool.ProcessRequest) (tool.Pro
 	case tool.ActionList, tool.ActionLog, tool.ActionWait, tool.ActionAttach:
 		changes = false
 	}
-	var result tool.ProcessResult
-	err := c.json(ctx, call{method: http.MethodPost, path: []string{"process"}, once: changes, changes: changes}, req, &result)
-	return result, err
+	return ask[tool.ProcessResult](ctx, c, call{method: http.MethodPost, path: []string{"process"}, once: changes, changes: changes}, req)
 }

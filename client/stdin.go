@@ -28,7 +28,7 @@ func (p *Process) Write(ctx context.Context, data []byte) (int, error) {
 		n, err := p.write(ctx, data[total:])
 		total += n
 		// A gateway that stops says how far it came; the next goes on.
-		if no := (*noAnswer)(nil); !errors.As(err, &no) || !no.away {
+		if no, ok := errors.AsType[*noAnswer](err); !ok || !no.away {
 			return total, err
 		}
 		if w.wait(ctx) != nil {
@@ -67,7 +67,7 @@ func (p *Process) write(ctx context.Context, data []byte) (int, error) {
 	if !stop() {
 		<-over
 	}
-	if a := (*answered)(nil); errors.As(err, &a) {
+	if a, ok := errors.AsType[*answered](err); ok {
 		_ = json.Unmarshal(a.body, &done) // without it, nothing was written
 	}
 	n := int(min(max(done.N, 0), int64(len(data))))

@@ -40,7 +40,7 @@ func (p *Process) Attach(ctx context.Context, offset int64) (*Terminal, error) {
 	t := &Terminal{p: p, next: offset}
 	for w := p.c.patience(); ; {
 		err := t.dial(ctx)
-		if no := (*noAnswer)(nil); !errors.As(err, &no) {
+		if _, no := errors.AsType[*noAnswer](err); !no {
 			return t, err
 		}
 		if !p.c.reached.Load() || w.wait(ctx) != nil {

@@ -212,12 +212,14 @@ func unitOf(s *jsonschema.Schema) string {
 	return ""
 }
 
-func enum(s *jsonschema.Schema) []string {
-	var words []string
-	for _, v := range s.Enum {
-		words = append(words, fmt.Sprint(v))
+func enum(s *jsonschema.Schema) []string { return inWords(s.Enum) }
+
+func inWords(values []any) []string {
+	var list []string
+	for _, v := range values {
+		list = append(list, fmt.Sprint(v))
 	}
-	return words
+	return list
 }
 
 // instead says what to write where a string does not fit.
@@ -232,13 +234,7 @@ func instead(s *jsonschema.Schema) string {
 }
 
 // like names strings that fit a schema.
-func like(s *jsonschema.Schema) string {
-	var words []string
-	for _, v := range s.Examples {
-		words = append(words, fmt.Sprint(v))
-	}
-	return strings.Join(words, ", ")
-}
+func like(s *jsonschema.Schema) string { return strings.Join(inWords(s.Examples), ", ") }
 
 // bounds names the range of a number.
 func bounds(s *jsonschema.Schema) string {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -41,11 +42,7 @@ func Default() *Config { return empty("") }
 // empty is what Parse returns for a file with no key in it. There is nothing to
 // check, and so no schema to make for that, which takes longer than all the rest.
 func empty(name string) *Config {
-	doc, err := json5.Parse([]byte("{}"))
-	if err != nil {
-		panic(err) // a mistake in this package
-	}
-	return build(name, doc, nil)
+	return build(name, known("{}"), nil)
 }
 
 // Parse reads the text of a file. The error is an *Error.
@@ -56,12 +53,7 @@ func Parse(name string, data []byte) (*Config, error) {
 		return nil, &Error{File: name, Mistakes: []Mistake{{Line: syntax.Line, Column: syntax.Column, Offset: syntax.Offset, Text: syntax.Text}}}
 	}
 	if m := check(doc); len(m.list) > 0 {
-		slices.SortStableFunc(m.list, func(a, b Mistake) int {
-			if a.Line != b.Line {
-				return a.Line - b.Line
-			}
-			return a.Column - b.Column
-		})
+		slices.SortStableFunc(m.list, func(a, b Mistake) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 		if more := len(m.list) - maxMistakes; more > 0 {
 			last := m.list[maxMistakes]
 			m.list = append(m.list[:maxMistakes], Mistake{Line: last.Line, Column: last.Column, Text: fmt.Sprintf("and %d more mistakes from here on", more)})
@@ -84,11 +76,16 @@ const strict = `{
 // Closed is the configuration while a file cannot be used because of err, which
 // is not nil: nothing may run, and every agent's Err says why.
 func Closed(file string, err error) *Config {
-	doc, perr := json5.Parse([]byte(strict))
-	if perr != nil {
-		panic(perr) // a mistake in this package
+	return build(file, known(strict), err)
+}
+
+// known parses a text of this package.
+func known(text string) *json5.Document {
+	doc, err := json5.Parse([]byte(text))
+	if err != nil {
+		panic(err) // a mistake in this package
 	}
-	return build(file, doc, err)
+	return doc
 }
 
 func build(file string, doc *json5.Document, err error) *Config {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -21,12 +22,12 @@ func (e Elevated) Gates(s Sender) []Gate {
 	var failing []Gate
 	for _, enabled := range e.Enabled {
 		if !enabled.Value {
-			failing = append(failing, Gate{"enabled", keyOf(enabled.Source, "tools.elevated.enabled"), enabled.Source})
+			failing = append(failing, Gate{"enabled", cmp.Or(enabled.Source.Key, "tools.elevated.enabled"), enabled.Source})
 		}
 	}
 	for _, from := range e.AllowFrom {
 		if !from.Value.Allow(s) {
-			failing = append(failing, Gate{"allowFrom", keyOf(from.Source, "tools.elevated.allowFrom") + providerKey(s), from.Source})
+			failing = append(failing, Gate{"allowFrom", cmp.Or(from.Source.Key, "tools.elevated.allowFrom") + providerKey(s), from.Source})
 		}
 	}
 	if len(e.AllowFrom) == 0 {
@@ -40,13 +41,6 @@ func providerKey(s Sender) string {
 		return ""
 	}
 	return "." + s.Provider
-}
-
-func keyOf(s policy.Source, key string) string {
-	if s.Key != "" {
-		return s.Key
-	}
-	return key
 }
 
 // Check says why the sender may not leave the sandbox; nil if that is allowed.

@@ -104,8 +104,8 @@ func ExpandHome(path, home string) string {
 // FirstLine is an error as one line. Of mistakes in a file it is the first, and
 // how many more there are.
 func FirstLine(err error) string {
-	var bad *Error
-	if !errors.As(err, &bad) {
+	bad, ok := errors.AsType[*Error](err)
+	if !ok {
 		line, _, _ := strings.Cut(err.Error(), "\n")
 		return line
 	}

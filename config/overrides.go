@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy"
 )
 
@@ -50,7 +51,7 @@ func (o Overrides) Apply(text string) (next Overrides, changed bool, err error) 
 		}
 		seen[key] = true
 		if i == len(word) {
-			return o, false, unrecognized("option", word, []string{"host=", "security=", "ask=", "node="})
+			return o, false, unrecognized("option", word, "host=, security=, ask=, node=")
 		}
 		if err := next.set(key, word[i+1:]); err != nil {
 			return o, false, err
@@ -73,7 +74,7 @@ func (o *Overrides) set(key, value string) (err error) {
 		}
 		o.Node = value
 	default:
-		return unrecognized("option", key, []string{"host=", "security=", "ask=", "node="})
+		return unrecognized("option", key, "host=, security=, ask=, node=")
 	}
 	return err
 }
@@ -84,17 +85,13 @@ func choose[T ~string](key, value string, set []T) (T, error) {
 	if v == "" || slices.Contains(set, v) {
 		return v, nil
 	}
-	words := make([]string, len(set))
-	for i, w := range set {
-		words[i] = string(w)
-	}
-	return "", unrecognized(key, value, words)
+	return "", unrecognized(key, value, words.List(set))
 }
 
-func unrecognized(what, word string, valid []string) error {
+func unrecognized(what, word, valid string) error {
 	plural := map[string]string{"host": "hosts", "security": "security values", "ask": "ask values", "option": "options"}[what]
 	return corral.Errorf(corral.ErrInvalid, "such as /exec host=gateway security=allowlist ask=on-miss node=mac-1",
-		"Unrecognized exec %s %q. Valid %s: %s.", what, shorten(word), plural, strings.Join(valid, ", "))
+		"Unrecognized exec %s %q. Valid %s: %s.", what, shorten(word), plural, valid)
 }
 
 // String is what Apply reads; empty if nothing is overridden.

@@ -171,15 +171,10 @@ func (r *resolver) rules(key json5.Path) []policy.Rule {
 				rule.ArgPattern = args.String
 			}
 			if args := item.Get("args"); args != nil {
-				rule.Args = []string{}
-				for _, arg := range args.Items {
-					rule.Args = append(rule.Args, arg.String)
-				}
+				rule.Args = texts(args)
 			}
 			if env := item.Get("env"); env != nil {
-				for _, entry := range env.Items {
-					rule.Env = append(rule.Env, entry.String)
-				}
+				rule.Env = append(rule.Env, texts(env)...)
 			}
 			rule.Runs, rule.Writes = leeway(item.Get("runs")), leeway(item.Get("writes"))
 			list = append(list, rule)
@@ -196,9 +191,14 @@ func leeway(v *json5.Value) []string {
 	case v.Kind == json5.String && v.String == policy.RunsAny:
 		return []string{policy.RunsAny}
 	}
-	list := []string{}
-	for _, item := range v.Items {
-		list = append(list, item.String)
+	return texts(v)
+}
+
+// texts are the elements of a list of strings.
+func texts(v *json5.Value) []string {
+	list := make([]string, len(v.Items))
+	for i, item := range v.Items {
+		list[i] = item.String
 	}
 	return list
 }

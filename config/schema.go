@@ -51,18 +51,18 @@ var schema = sync.OnceValue(func() *jsonschema.Schema {
 	entry.Required = []string{"id"}
 	agent.Description = "What applies to every agent that does not say otherwise."
 
-	root := closed("", nil)
+	root := closed("")
 	root.Schema = "https://json-schema.org/draft/2020-12/schema"
 	root.Title = "Corral configuration"
 	root.Description = "The configuration of Corral, in JSON5."
-	hint := &jsonschema.Schema{Type: "string", MaxLength: jsonschema.Ptr(maxString), Description: "Where editors find this schema."}
+	hint := &jsonschema.Schema{Type: "string", MaxLength: new(maxString), Description: "Where editors find this schema."}
 	add(root, "$schema", hint)
 	for _, name := range []string{"sandbox", "tools"} {
 		add(root, name, agent.Properties[name])
 	}
-	agents := closed("Settings for agents.", nil)
+	agents := closed("Settings for agents.")
 	add(agents, "defaults", agent)
-	add(agents, "list", &jsonschema.Schema{Type: "array", Items: entry, MaxItems: jsonschema.Ptr(maxList), Description: "Settings for one agent each."})
+	add(agents, "list", &jsonschema.Schema{Type: "array", Items: entry, MaxItems: new(maxList), Description: "Settings for one agent each."})
 	add(root, "agents", agents)
 	own := sectionSchema(reflect.TypeFor[Config]())
 	for _, name := range own.PropertyOrder {
@@ -77,18 +77,13 @@ func add(s *jsonschema.Schema, name string, p *jsonschema.Schema) {
 }
 
 // closed is an object that has no other keys.
-func closed(doc string, properties map[string]*jsonschema.Schema) *jsonschema.Schema {
-	if properties == nil {
-		properties = map[string]*jsonschema.Schema{}
-	}
-	return &jsonschema.Schema{Type: "object", Description: doc, Properties: properties, AdditionalProperties: nothing()}
+func closed(doc string) *jsonschema.Schema {
+	no := &jsonschema.Schema{Not: &jsonschema.Schema{}} // no value fits
+	return &jsonschema.Schema{Type: "object", Description: doc, Properties: map[string]*jsonschema.Schema{}, AdditionalProperties: no}
 }
 
-// nothing is the schema that no value fits.
-func nothing() *jsonschema.Schema { return &jsonschema.Schema{Not: &jsonschema.Schema{}} }
-
 func sectionSchema(t reflect.Type) *jsonschema.Schema {
-	s := closed("", nil)
+	s := closed("")
 	for _, f := range fields(t) {
 		var p *jsonschema.Schema
 		if f.kind == section {
@@ -186,21 +181,21 @@ func typeSchema(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[time.Duration]():
 		return &jsonschema.Schema{Type: "number"}
 	case reflect.TypeFor[Size]():
-		return &jsonschema.Schema{Types: []string{"integer", "string"}, Minimum: jsonschema.Ptr(float64(minSize)), Maximum: jsonschema.Ptr(float64(maxSize)), Pattern: sizePattern,
+		return &jsonschema.Schema{Types: []string{"integer", "string"}, Minimum: new(float64(minSize)), Maximum: new(float64(maxSize)), Pattern: sizePattern,
 			Examples: []any{"512m", "2g", unlimited}}
 	case reflect.TypeFor[Count]():
 		return &jsonschema.Schema{Types: []string{"number", "string"}, Pattern: "^unlimited$", Examples: []any{unlimited}}
 	case reflect.TypeFor[Whole]():
 		return &jsonschema.Schema{Types: []string{"integer", "string"}, Pattern: "^unlimited$", Examples: []any{unlimited}}
 	case reflect.TypeFor[Senders]():
-		return &jsonschema.Schema{Types: []string{"array", "object"}, Items: nonBlank(maxString), MaxItems: jsonschema.Ptr(maxList),
-			MaxProperties: jsonschema.Ptr(maxList), AdditionalProperties: listOf(nonBlank(maxString))}
+		return &jsonschema.Schema{Types: []string{"array", "object"}, Items: nonBlank(maxString), MaxItems: new(maxList),
+			MaxProperties: new(maxList), AdditionalProperties: listOf(nonBlank(maxString))}
 	case reflect.TypeFor[[]policy.Rule]():
 		return listOf(ruleSchema())
 	case reflect.TypeFor[map[string]Secret]():
-		return &jsonschema.Schema{Type: "object", MaxProperties: jsonschema.Ptr(64), AdditionalProperties: secretSchema()}
+		return &jsonschema.Schema{Type: "object", MaxProperties: new(64), AdditionalProperties: secretSchema()}
 	case reflect.TypeFor[map[string]policy.SafeBin]():
-		return &jsonschema.Schema{Type: "object", MaxProperties: jsonschema.Ptr(maxList), AdditionalProperties: safeBinSchema()}
+		return &jsonschema.Schema{Type: "object", MaxProperties: new(maxList), AdditionalProperties: safeBinSchema()}
 	}
 	if s, ok := sets[t]; ok {
 		return &jsonschema.Schema{Type: "string", Enum: s}
@@ -213,7 +208,7 @@ func nonBlank(most int) *jsonschema.Schema {
 }
 
 func listOf(item *jsonschema.Schema) *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "array", Items: item, MaxItems: jsonschema.Ptr(maxList)}
+	return &jsonschema.Schema{Type: "array", Items: item, MaxItems: new(maxList)}
 }
 
 // The types with a closed set of values.
@@ -250,7 +245,7 @@ func setOf[T ~string](values ...T) []any {
 var actions = []policy.Action{policy.Allow, policy.Query, policy.Deny}
 
 func ruleSchema() *jsonschema.Schema {
-	s := closed("", nil)
+	s := closed("")
 	for _, a := range actions {
 		p := nonBlank(maxString)
 		p.Description = "Pattern of the commands: a program and its first arguments."
@@ -262,7 +257,7 @@ func ruleSchema() *jsonschema.Schema {
 	args.Description = "Regular expression (RE2) over the arguments, joined by spaces."
 	add(s, "reason", reason)
 	add(s, "argPattern", args)
-	exact := listOf(&jsonschema.Schema{Type: "string", MaxLength: jsonschema.Ptr(maxString)})
+	exact := listOf(&jsonschema.Schema{Type: "string", MaxLength: new(maxString)})
 	exact.Description = "All arguments that there are to be, exactly these; the pattern is then the program alone. [] is none."
 	add(s, "args", exact)
 	variable := nonBlank(maxString)
@@ -293,7 +288,7 @@ func secretSchema() *jsonschema.Schema {
 	file.Description = "File of this machine with the content, absolute or beginning with ~/."
 	env.Pattern, env.Examples = "^[A-Za-z_][A-Za-z0-9_]*$", []any{"GH_TOKEN"}
 	env.Description = "Variable of the gateway's environment with the content."
-	s := closed("", nil)
+	s := closed("")
 	add(s, "file", file)
 	add(s, "env", env)
 	s.OneOf = []*jsonschema.Schema{{Required: []string{"file"}}, {Required: []string{"env"}}}
@@ -301,12 +296,12 @@ func secretSchema() *jsonschema.Schema {
 }
 
 func safeBinSchema() *jsonschema.Schema {
-	s := closed("", nil)
+	s := closed("")
 	for _, f := range []struct{ name, doc string }{
 		{"minPositional", "How many arguments that are no flags it has at least."},
 		{"maxPositional", "How many it has at most."},
 	} {
-		add(s, f.name, &jsonschema.Schema{Type: "integer", Minimum: jsonschema.Ptr(0.0), Maximum: jsonschema.Ptr(1000.0), Description: f.doc})
+		add(s, f.name, &jsonschema.Schema{Type: "integer", Minimum: new(0.0), Maximum: new(1000.0), Description: f.doc})
 	}
 	for _, f := range []struct{ name, doc string }{
 		{"allowedValueFlags", "Flags that take a value, which is not a path."},

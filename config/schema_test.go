@@ -54,7 +54,7 @@ var goOnly = []string{"is there already, as", "no regular expression", "cannot e
 // The checks and the schema come to the same answer.
 func TestSchemaAgrees(t *testing.T) {
 	s := validator(t)
-	for _, text := range slices.Concat(goodFiles, texts(badFiles)) {
+	for _, text := range slices.Concat(goodFiles, textsOf(badFiles)) {
 		schemaErr := fits(t, s, text)
 		_, err := Parse("f", []byte(text))
 		if (err == nil) == (schemaErr == nil) {
@@ -67,7 +67,7 @@ func TestSchemaAgrees(t *testing.T) {
 	}
 }
 
-func texts(list []badFile) []string {
+func textsOf(list []badFile) []string {
 	var all []string
 	for _, f := range list {
 		all = append(all, f.text)

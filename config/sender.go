@@ -11,13 +11,13 @@ const anyProvider = "*"
 // A Sender is who said something to an agent. What is not known is empty, and
 // matches nothing.
 type Sender struct {
-	Provider string // such as telegram; empty: the command line or the API
-	ID       string
-	From     string // the address as the provider writes it
-	E164     string // telephone number
-	Name     string // that is shown, and that each can choose
-	Username string
-	Tag      string
+	Provider string `json:"provider"` // such as telegram; empty: the command line or the API
+	ID       string `json:"id"`
+	From     string `json:"from,omitempty"` // the address as the provider writes it
+	E164     string `json:"e164,omitempty"` // telephone number
+	Name     string `json:"name,omitempty"` // that is shown, and that each can choose
+	Username string `json:"username,omitempty"`
+	Tag      string `json:"tag,omitempty"`
 }
 
 // Matches reports whether an entry of a list means the sender: "*"; a value of

@@ -15,6 +15,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -70,9 +71,7 @@ func (o Options) gateway() (g daemon.GatewayOptions, err error) {
 	if g.Environ == nil {
 		g.Environ = os.Environ()
 	}
-	if g.Log == nil {
-		g.Log = slog.New(slog.DiscardHandler)
-	}
+	g.Log = cmp.Or(g.Log, slog.New(slog.DiscardHandler))
 	if g.Config, err = daemon.FindConfig(o.Config, os.Getenv); err == nil {
 		err = g.Config.Check()
 	}

@@ -37,12 +37,15 @@ var (
 	errNoRules     = corral.Errorf(corral.ErrNotFound, "", "this gateway has no file of approvals")
 )
 
+// approvals and rules are handlers of a gateway that has some.
+func (s *Server) approvals(h handler) handler {
+	return having(s.cfg.Approvals != nil, errNoApprovals, h)
+}
+func (s *Server) rules(h handler) handler { return having(s.cfg.Rules != nil, errNoRules, h) }
+
 var states = []approval.State{approval.Pending, approval.Allowed, approval.Consumed, approval.Denied, approval.Expired}
 
 func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Approvals == nil {
-		return errNoApprovals
-	}
 	f := approval.Filter{Agent: agentQuery(r), State: approval.State(r.URL.Query().Get("state"))}
 	if f.State != "" && !slices.Contains(states, f.State) {
 		return badQuery("state", string(f.State), "use pending, allowed, consumed, denied or expired")
@@ -85,9 +88,6 @@ func agentQuery(r *http.Request) string {
 }
 
 func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Approvals == nil {
-		return errNoApprovals
-	}
 	rec, err := s.approval(r)
 	if err != nil {
 		return err
@@ -105,20 +105,16 @@ func (s *Server) current(r *http.Request, recs ...approval.Record) []approval.Re
 
 // answerApproval gives an answer, which goes on when its client does not.
 func (s *Server) answerApproval(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Approvals == nil {
-		return errNoApprovals
-	}
-	var req api.Answer
-	if err := readJSON(w, r, &req); err != nil {
+	var a approval.Answer // with any alias of a decision
+	err := readJSON(w, r, &a)
+	if err != nil {
 		return err
 	}
-	a := approval.Answer{By: req.By}
-	var err error
-	if a.Decision, err = approval.ParseVerdict(req.Decision); err != nil {
+	if a.Decision, err = approval.ParseVerdict(string(a.Decision)); err != nil {
 		return err
 	}
-	if req.Scope != "" {
-		if a.Scope, err = approval.ParseScope(req.Scope); err != nil {
+	if a.Scope != "" {
+		if a.Scope, err = approval.ParseScope(string(a.Scope)); err != nil {
 			return err
 		}
 	}
@@ -131,17 +127,12 @@ func (s *Server) answerApproval(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if rec, err = s.cfg.Approvals.Answer(context.WithoutCancel(r.Context()), rec.ID, a); err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, rec.Shown())
+	rec, err = s.cfg.Approvals.Answer(context.WithoutCancel(r.Context()), rec.ID, a)
+	return answerJSON(w, rec.Shown(), err)
 }
 
 // denyApprovals denies all that is pending. It goes on when its client does not.
 func (s *Server) denyApprovals(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Approvals == nil {
-		return errNoApprovals
-	}
 	var req api.DenyAll
 	if err := readJSON(w, r, &req); err != nil {
 		return err
@@ -166,9 +157,6 @@ func (s *Server) denyApprovals(w http.ResponseWriter, r *http.Request) error {
 // approvalChanges sends approvals as they change, as server-sent events. The id
 // of one is the number of the change.
 func (s *Server) approvalChanges(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Approvals == nil {
-		return errNoApprovals
-	}
 	after, once, err := streamQuery(r)
 	if err != nil {
 		return err
@@ -196,9 +184,6 @@ func (s *Server) approvalChanges(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) listRules(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Rules == nil {
-		return errNoRules
-	}
 	agent := cmp.Or(r.URL.Query().Get("agent"), mainAgent)
 	if err := access.From(r.Context()).CheckAgent(agent); err != nil {
 		return err
@@ -207,18 +192,15 @@ func (s *Server) listRules(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := api.Rules[policy.Rule]{File: s.cfg.Rules.Path(), Agent: agent, Rules: []policy.Rule{}, Warnings: []string{}}
-	answer.Rules, answer.Warnings = append(answer.Rules, host.Rules...), append(answer.Warnings, host.Warnings...)
-	return writeJSON(w, http.StatusOK, answer)
+	list := api.Rules[policy.Rule]{File: s.cfg.Rules.Path(), Agent: agent, Rules: []policy.Rule{}, Warnings: []string{}}
+	list.Rules, list.Warnings = append(list.Rules, host.Rules...), append(list.Warnings, host.Warnings...)
+	return writeJSON(w, http.StatusOK, list)
 }
 
 // mainAgent is the agent of rules when none is named.
 const mainAgent = "main"
 
 func (s *Server) addRule(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Rules == nil {
-		return errNoRules
-	}
 	var req api.NewRule
 	if err := readJSON(w, r, &req); err != nil {
 		return err
@@ -229,11 +211,7 @@ func (s *Server) addRule(w http.ResponseWriter, r *http.Request) error {
 	if err := access.From(r.Context()).CheckAgent(cmp.Or(req.Agent, mainAgent)); err != nil {
 		return err
 	}
-	if err := s.cfg.Rules.Add(cmp.Or(req.Agent, mainAgent), "", newRule(req)); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, s.cfg.Rules.Add(cmp.Or(req.Agent, mainAgent), "", newRule(req)))
 }
 
 // newRule is the rule that a caller wants.
@@ -242,9 +220,6 @@ func newRule(req api.NewRule) policy.Rule {
 }
 
 func (s *Server) removeRule(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Rules == nil {
-		return errNoRules
-	}
 	if err := s.widens(r, "to remove a rule"); err != nil {
 		return err
 	}
@@ -254,8 +229,5 @@ func (s *Server) removeRule(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	removed, err := approval.RemoveRule(s.cfg.Rules, agent, ref)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, api.Removed{Removed: removed})
+	return answerJSON(w, api.Removed{Removed: removed}, err)
 }

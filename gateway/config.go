@@ -20,29 +20,21 @@ type Configuration interface {
 var errNoConfiguration = corral.Errorf(corral.ErrNotFound, "give it one with --config", "this gateway has no configuration file")
 
 func (s *Server) configRoutes() []route {
+	has := s.cfg.Configuration != nil
 	return []route{
-		{pattern: "GET /v1/config", right: access.Operate, whole: true, handle: s.showConfig},
-		{pattern: "PATCH /v1/config", right: access.Configure, whole: true, handle: s.changeConfig},
+		{pattern: "GET /v1/config", right: access.Operate, whole: true, handle: having(has, errNoConfiguration, s.showConfig)},
+		{pattern: "PATCH /v1/config", right: access.Configure, whole: true, handle: having(has, errNoConfiguration, s.changeConfig)},
 		{pattern: "GET /v1/config/schema", right: access.Read, handle: s.configSchema},
 	}
 }
 
 func (s *Server) showConfig(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Configuration == nil {
-		return errNoConfiguration
-	}
 	q := r.URL.Query()
 	shown, err := s.cfg.Configuration.Show(q.Get("agent"), q["key"])
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, shown)
+	return answerJSON(w, shown, err)
 }
 
 func (s *Server) changeConfig(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Configuration == nil {
-		return errNoConfiguration
-	}
 	var c api.ConfigChange
 	if err := readJSON(w, r, &c); err != nil {
 		return err

@@ -41,12 +41,7 @@ func toConsole(w http.ResponseWriter, r *http.Request) error {
 
 // signIns is a handler of a gateway that lets browsers sign in.
 func (s *Server) signIns(h handler) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if s.cfg.SignIns == nil {
-			return corral.Errorf(corral.ErrNotFound, "", "nobody can sign in to the console of this gateway")
-		}
-		return h(w, r)
-	}
+	return having(s.cfg.SignIns != nil, corral.Errorf(corral.ErrNotFound, "", "nobody can sign in to the console of this gateway"), h)
 }
 
 // signIn gives the browser of a caller with a key a cookie, by which the console's pages

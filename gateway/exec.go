@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -35,10 +36,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) error {
 
 	begun := make(chan *session.Session, 1)
 	present = session.WithBegun(present, func(found *session.Session) {
-		select {
-		case begun <- found:
-		default:
-		}
+		turn.Offer(begun, found)
 	})
 	var result any
 	var failed error

@@ -63,10 +63,7 @@ func listFiles(w http.ResponseWriter, r *http.Request, f files.FS, name string) 
 		return err
 	}
 	page, err := f.List(r.Context(), name, files.ListOptions{After: r.URL.Query().Get("after"), Limit: int(min(limit, files.MaxPage))})
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, page)
+	return answerJSON(w, page, err)
 }
 
 func removeFile(w http.ResponseWriter, r *http.Request, f files.FS, name string) error {
@@ -74,19 +71,12 @@ func removeFile(w http.ResponseWriter, r *http.Request, f files.FS, name string)
 	if err != nil {
 		return err
 	}
-	if err := f.Remove(r.Context(), name, all); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, f.Remove(r.Context(), name, all))
 }
 
 func statFile(w http.ResponseWriter, r *http.Request, f files.FS, name string) error {
 	i, err := f.Stat(r.Context(), name)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, i)
+	return answerJSON(w, i, err)
 }
 
 func readFile(w http.ResponseWriter, r *http.Request, f files.FS, name string) error {
@@ -129,10 +119,7 @@ func writeFile(w http.ResponseWriter, r *http.Request, f files.FS, name string) 
 	}
 	body := newSlowBody(w, r)
 	i, err := f.Write(r.Context(), name, body, o)
-	if err := body.done(err); err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, i)
+	return answerJSON(w, i, body.done(err))
 }
 
 func makeDirectory(w http.ResponseWriter, r *http.Request, f files.FS, name string) error {
@@ -144,11 +131,7 @@ func makeDirectory(w http.ResponseWriter, r *http.Request, f files.FS, name stri
 	if err == nil {
 		err = f.Mkdir(r.Context(), name, o)
 	}
-	if err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, err)
 }
 
 func queryMode(r *http.Request, m *files.Mode) error {
@@ -209,10 +192,7 @@ func upload(w http.ResponseWriter, r *http.Request, f files.FS, name string) err
 	}
 	body := newSlowBody(w, r)
 	got, err := f.Upload(r.Context(), name, body, limits)
-	if err := body.done(err); err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, got)
+	return answerJSON(w, got, body.done(err))
 }
 
 // queryLimits are files.DefaultLimits, or less.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -166,18 +167,10 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Sessions == nil {
 		return nil, corral.Errorf(corral.ErrInvalid, "set Config.Sessions", "a gateway without sessions was asked for")
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.FollowRate == 0 {
-		cfg.FollowRate = DefaultFollowRate
-	}
-	if cfg.MaxFollowers == 0 {
-		cfg.MaxFollowers = DefaultMaxFollowers
-	}
-	if cfg.DrainLimit == 0 {
-		cfg.DrainLimit = DefaultDrainLimit
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.FollowRate = cmp.Or(cfg.FollowRate, DefaultFollowRate)
+	cfg.MaxFollowers = cmp.Or(cfg.MaxFollowers, DefaultMaxFollowers)
+	cfg.DrainLimit = cmp.Or(cfg.DrainLimit, DefaultDrainLimit)
 	s := &Server{
 		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Sessions), pace: newPacer(cfg.FollowRate),
 		heartbeat: defaultHeartbeat, followers: make(chan struct{}, cfg.MaxFollowers),

@@ -32,12 +32,7 @@ func (s *Server) ownKey(w http.ResponseWriter, r *http.Request) error {
 
 // keys is a handler of a gateway that has some.
 func (s *Server) keys(h handler) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if s.cfg.Keys == nil {
-			return corral.Errorf(corral.ErrNotFound, "", "this gateway has no keys")
-		}
-		return h(w, r)
-	}
+	return having(s.cfg.Keys != nil, corral.Errorf(corral.ErrNotFound, "", "this gateway has no keys"), h)
 }
 
 func (s *Server) listKeys(w http.ResponseWriter, _ *http.Request) error {

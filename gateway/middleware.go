@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -123,7 +124,7 @@ func (s *Server) answer(rt route, w *response, r *http.Request, err error) bool 
 	if status == http.StatusServiceUnavailable && s.draining() {
 		w.Header().Set("Retry-After", "1")
 	}
-	if many := (*api.TooMany)(nil); errors.As(err, &many) {
+	if many, ok := errors.AsType[*api.TooMany](err); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(int(max(1, math.Ceil(many.After.Seconds())))))
 	} else if status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
@@ -212,9 +213,7 @@ func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // Hijack is for WebSockets.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.hijacked = true
-	if w.status == 0 {
-		w.status = http.StatusSwitchingProtocols
-	}
+	w.status = cmp.Or(w.status, http.StatusSwitchingProtocols)
 	return w.rc.Hijack()
 }
 
@@ -238,9 +237,7 @@ func (w *response) WriteHeader(status int) {
 const piece = 64 << 10
 
 func (w *response) Write(p []byte) (n int, err error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.status = cmp.Or(w.status, http.StatusOK)
 	defer w.sent()
 	for {
 		w.extend()

@@ -31,14 +31,7 @@ type Nodes interface {
 var errNoNodes = corral.Errorf(corral.ErrNotFound, "start the gateway with --nodes ADDRESS:PORT, or set nodes.listen", "this gateway does not listen for nodes")
 
 // nodes is a handler of a gateway that has some.
-func (s *Server) nodes(h handler) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if s.cfg.Nodes == nil {
-			return errNoNodes
-		}
-		return h(w, r)
-	}
-}
+func (s *Server) nodes(h handler) handler { return having(s.cfg.Nodes != nil, errNoNodes, h) }
 
 func (s *Server) nodeRoutes() []route {
 	table := []route{
@@ -86,10 +79,7 @@ func (s *Server) getNode(w http.ResponseWriter, r *http.Request) error {
 		return errNoNodes
 	}
 	n, err := s.cfg.Nodes.Node(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, n)
+	return answerJSON(w, n, err)
 }
 
 func (s *Server) changeNode(w http.ResponseWriter, r *http.Request) error {
@@ -98,18 +88,11 @@ func (s *Server) changeNode(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	n, err := s.cfg.Nodes.Change(r.Context(), r.PathValue("id"), c)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, n)
+	return answerJSON(w, n, err)
 }
 
 func (s *Server) forgetNode(w http.ResponseWriter, r *http.Request) error {
-	if err := s.cfg.Nodes.Forget(r.PathValue("id")); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, s.cfg.Nodes.Forget(r.PathValue("id")))
 }
 
 func (s *Server) listNodeRequests(w http.ResponseWriter, _ *http.Request) error {
@@ -124,16 +107,9 @@ func (s *Server) answerNodeRequest(w http.ResponseWriter, r *http.Request) error
 	switch a.Decision {
 	case api.NodeApprove:
 		n, err := s.cfg.Nodes.Approve(r.Context(), r.PathValue("id"), a)
-		if err != nil {
-			return err
-		}
-		return writeJSON(w, http.StatusOK, n)
+		return answerJSON(w, n, err)
 	case api.NodeReject:
-		if err := s.cfg.Nodes.Reject(r.PathValue("id"), a.By); err != nil {
-			return err
-		}
-		w.WriteHeader(http.StatusNoContent)
-		return nil
+		return noContent(w, s.cfg.Nodes.Reject(r.PathValue("id"), a.By))
 	}
 	return corral.Errorf(corral.ErrInvalid, "use approve or reject", "there is no decision %.40q", a.Decision)
 }
@@ -160,9 +136,5 @@ func (s *Server) newNodeToken(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) withdrawNodeToken(w http.ResponseWriter, r *http.Request) error {
-	if err := s.cfg.Nodes.Withdraw(r.PathValue("id")); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, s.cfg.Nodes.Withdraw(r.PathValue("id")))
 }

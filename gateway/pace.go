@@ -98,10 +98,8 @@ func (r *reader) pay(ctx context.Context, off *int64) error {
 		return nil
 	}
 	paid := limit.ReserveN(time.Now(), r.owed)
-	pause := time.NewTimer(paid.Delay())
-	defer pause.Stop()
 	select {
-	case <-pause.C:
+	case <-time.After(paid.Delay()):
 	case <-ctx.Done():
 		paid.Cancel() // or it would pay twice
 		return context.Cause(ctx)

@@ -64,10 +64,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	report, err := s.cfg.Policy.Explain(r.Context(), a.Name(), cmd, ExplainOptions{Environment: req.Environment, Values: req.Values})
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, report)
+	return answerJSON(w, report, err)
 }
 
 func (s *Server) getOverrides(w http.ResponseWriter, r *http.Request) error {
@@ -125,10 +122,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	text, err := s.cfg.Policy.Say(r.Context(), a.Name(), said.Text, said.Bot, by)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, api.Reply{Text: text})
+	return answerJSON(w, api.Reply{Text: text}, err)
 }
 
 // widens is Widens for a request.
@@ -159,15 +153,12 @@ func operator(ctx context.Context) bool {
 
 // authorised says who may tell an agent what to do: the operator, whose request came
 // by the Unix socket and names no other sender, and the senders that are configured.
-func (s *Server) authorised(r *http.Request, said *api.Sender) (by string, err error) {
+func (s *Server) authorised(r *http.Request, said *config.Sender) (by string, err error) {
 	sender := config.CallerFrom(r.Context()).Sender
-	if said != nil {
-		sender = config.Sender{
-			Provider: said.Provider, ID: said.ID, From: said.From, E164: said.E164,
-			Name: said.Name, Username: said.Username, Tag: said.Tag,
-		}
-	}
-	if said == nil && operator(r.Context()) {
+	switch {
+	case said != nil:
+		sender = *said
+	case operator(r.Context()):
 		return "operator", nil
 	}
 	return sender.String(), s.cfg.Policy.CheckSender(sender)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +31,31 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	return err
 }
 
+// answerJSON answers with v, unless there is an error.
+func answerJSON(w http.ResponseWriter, v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, v)
+}
+
+// noContent answers with no body, unless there is an error.
+func noContent(w http.ResponseWriter, err error) error {
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+// having is a handler of a gateway that has what h is about; of any other, missing is the
+// answer.
+func having(has bool, missing error, h handler) handler {
+	if has {
+		return h
+	}
+	return func(http.ResponseWriter, *http.Request) error { return missing }
+}
+
 // readBody reads a body of JSON, bounded in size and time.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	data, err := readBytes(w, r, api.MaxBody)
@@ -46,7 +72,7 @@ func readBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, err
 		return nil, err
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, corral.Errorf(api.ErrTooLarge, "pass large data on standard input or in a file", "the body has more than %d bytes", tooLarge.Limit)
 	}
 	if err != nil {
@@ -74,10 +100,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
 
 // agent is whose sessions a request is about.
 func (s *Server) agent(r *http.Request) (session.Agent, error) {
-	name := r.Header.Get(api.HeaderAgent)
-	if name == "" {
-		name = session.DefaultAgent
-	}
+	name := cmp.Or(r.Header.Get(api.HeaderAgent), session.DefaultAgent)
 	if err := session.ValidateAgent(name); err != nil {
 		return session.Agent{}, err
 	}

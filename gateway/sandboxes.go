@@ -54,10 +54,7 @@ func (s *Server) pruneSandboxes(w http.ResponseWriter, r *http.Request) error {
 		return errNoSandboxes
 	}
 	removed, err := s.cfg.Prune(r.Context())
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, api.Pruned{Removed: append([]string{}, removed...)})
+	return answerJSON(w, api.Pruned{Removed: append([]string{}, removed...)}, err)
 }
 
 // sandboxes is a handler of a gateway that has some.
@@ -105,20 +102,13 @@ func (s *Server) listSandboxes(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) getSandbox(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.cfg.Sandboxes.Get(r.Context(), r.PathValue("name"))
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, b)
+	return answerJSON(w, b, err)
 }
 
 // toSandbox changes a sandbox. Its answer has no body.
 func (s *Server) toSandbox(do func(k Sandboxes, ctx context.Context, name string) error) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := do(s.cfg.Sandboxes, r.Context(), r.PathValue("name")); err != nil {
-			return err
-		}
-		w.WriteHeader(http.StatusNoContent)
-		return nil
+		return noContent(w, do(s.cfg.Sandboxes, r.Context(), r.PathValue("name")))
 	}
 }
 
@@ -135,10 +125,7 @@ func (s *Server) recreateSandbox(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) statSandbox(w http.ResponseWriter, r *http.Request) error {
 	got, err := s.cfg.Sandboxes.Stats(r.Context(), r.PathValue("name"))
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, got)
+	return answerJSON(w, got, err)
 }
 
 func (s *Server) logSandbox(w http.ResponseWriter, r *http.Request) error {

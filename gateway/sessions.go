@@ -117,11 +117,7 @@ func (s *Server) removeSession(w http.ResponseWriter, r *http.Request) error {
 	} else {
 		err = found.Remove(r.Context())
 	}
-	if err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, err)
 }
 
 const defaultWait = time.Minute
@@ -167,11 +163,7 @@ func (s *Server) signalSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := found.Signal(r.Context(), sig); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, found.Signal(r.Context(), sig))
 }
 
 func (s *Server) resizeSession(w http.ResponseWriter, r *http.Request) error {
@@ -186,11 +178,7 @@ func (s *Server) resizeSession(w http.ResponseWriter, r *http.Request) error {
 	if size.Rows == 0 || size.Cols == 0 {
 		return corral.Errorf(corral.ErrInvalid, `send {"rows":24,"cols":80}`, "a terminal of %d rows and %d columns was asked for", size.Rows, size.Cols)
 	}
-	if err := found.Resize(r.Context(), size); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, found.Resize(r.Context(), size))
 }
 
 func (s *Server) killSession(w http.ResponseWriter, r *http.Request) error {
@@ -199,10 +187,7 @@ func (s *Server) killSession(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	status, err := found.Kill(r.Context())
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, status)
+	return answerJSON(w, status, err)
 }
 
 func (s *Server) statLog(w http.ResponseWriter, r *http.Request) error {
@@ -211,8 +196,5 @@ func (s *Server) statLog(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	stat, err := found.Log().Stat(r.Context())
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, stat)
+	return answerJSON(w, stat, err)
 }

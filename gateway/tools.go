@@ -21,10 +21,7 @@ var errNoTools = corral.Errorf(errors.ErrUnsupported, "use /v1/sessions", "this 
 func (s *Server) tool(name string) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		result, err := s.toolResult(w, r, name)
-		if err != nil {
-			return err
-		}
-		return writeJSON(w, http.StatusOK, result)
+		return answerJSON(w, result, err)
 	}
 }
 

@@ -247,8 +247,7 @@ func (e *Executor) startWarden(ctx context.Context) error {
 	cmd.Env = []string{}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) && len(out) > 0 {
+		if _, exit := errors.AsType[*exec.ExitError](err); exit && len(out) > 0 {
 			err = errors.New(string(out))
 		}
 		return corral.Errorf(corral.ErrUnavailable, "", "cannot start the warden %s: %w", path, err)

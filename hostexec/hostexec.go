@@ -1,6 +1,7 @@
 package hostexec
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -146,8 +147,6 @@ func (c *Config) complete() error {
 	if c.Environ == nil {
 		c.Environ = os.Environ()
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return nil
 }

@@ -2,6 +2,7 @@ package images
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -81,9 +82,7 @@ func licenseID(name string) string {
 	}
 	if m := gnuLicense().FindStringSubmatch(name); m != nil {
 		minor, which := m[3], "-only"
-		if minor == "" {
-			minor = ".0"
-		}
+		minor = cmp.Or(minor, ".0")
 		if m[5] == "+" || m[5] == "-or-later" {
 			which = "-or-later"
 		}

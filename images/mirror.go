@@ -1,6 +1,7 @@
 package images
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -135,13 +136,9 @@ func debianSources(all []source, suite string) string {
 	for _, s := range usable {
 		switch path.Base(s.uri) {
 		case "debian":
-			if archive == "" {
-				archive = s.uri
-			}
+			archive = cmp.Or(archive, s.uri)
 		case "debian-security":
-			if security == "" {
-				security = s.uri
-			}
+			security = cmp.Or(security, s.uri)
 		}
 	}
 	if archive == "" {

@@ -95,7 +95,7 @@ func pullError(ctx context.Context, named reference.Named, err error) error {
 		}
 	}
 	code := 0
-	if failure := (*streamError)(nil); errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*streamError](err); ok {
 		code = failure.code
 	}
 	switch {

@@ -2,6 +2,7 @@ package images
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,9 +71,7 @@ func readStream(r io.Reader, each func(message)) error {
 					failure.text = text
 				}
 			}
-			if failure.text == "" {
-				failure.text = "the engine does not say why"
-			}
+			failure.text = cmp.Or(failure.text, "the engine does not say why")
 			return &failure
 		}
 		total := max(m.Progress.Total, 0)

@@ -18,14 +18,6 @@ type reply struct {
 	nobody bool
 }
 
-// offer does not block: a value that does not fit is dropped and asked for again.
-func offer[T any](ch chan<- T, v T) {
-	select {
-	case ch <- v:
-	default:
-	}
-}
-
 // waiter is a call that waits for a node's answer.
 type waiter struct {
 	peer *peer
@@ -338,8 +330,14 @@ func refusal(a fabric.Answer) error {
 
 // ask is call for operations that have the same effect twice.
 func (n *link) ask(ctx context.Context, op fabric.Op, id string, body []byte, patience time.Duration) (fabric.Answer, error) {
-	a, err := n.f.call(ctx, n.peer, request{op: op, id: id, body: body, patience: patience})
-	if u := (*unanswered)(nil); errors.As(err, &u) {
+	return n.answered(ctx, request{op: op, id: id, body: body, patience: patience})
+}
+
+// answered is call where it makes no difference whether an unanswered request was acted
+// upon.
+func (n *link) answered(ctx context.Context, r request) (fabric.Answer, error) {
+	a, err := n.f.call(ctx, n.peer, r)
+	if u, ok := errors.AsType[*unanswered](err); ok {
 		if ctx.Err() != nil {
 			return a, ctx.Err()
 		}

@@ -1,9 +1,12 @@
 package nodeexec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // DefaultPatience is how long a node may be away before calls give up.
@@ -100,9 +104,7 @@ func New(cfg Config) (*Fabric, error) {
 	if f.patience <= 0 {
 		f.patience = DefaultPatience
 	}
-	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
-	}
+	f.log = cmp.Or(f.log, slog.New(slog.DiscardHandler))
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	for _, s := range []struct {
 		subject string
@@ -149,11 +151,7 @@ func (f *Fabric) Close() error {
 func (f *Fabric) known() []*peer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	list := make([]*peer, 0, len(f.peers))
-	for _, p := range f.peers {
-		list = append(list, p)
-	}
-	return list
+	return slices.Collect(maps.Values(f.peers))
 }
 
 // peer returns the state of a paired node.
@@ -218,7 +216,7 @@ func (f *Fabric) receive(m *nats.Msg) {
 	case nobody:
 		p.away()
 		if w.ch != nil {
-			offer(w.ch, reply{nobody: true})
+			turn.Offer(w.ch, reply{nobody: true})
 		}
 	case kind == fabric.KindAnswer:
 		a, err := fabric.ParseAnswer(m.Data)
@@ -230,7 +228,7 @@ func (f *Fabric) receive(m *nats.Msg) {
 			p.newEpoch(a.Boot, a.Epoch)
 		}
 		if w.ch != nil { // before the waiter reacts to the new life
-			offer(w.ch, reply{answer: a})
+			turn.Offer(w.ch, reply{answer: a})
 		}
 		if a.Refused == fabric.RefusedBoot {
 			p.rebooted(a.Boot, a.Epoch)
@@ -249,7 +247,7 @@ func (f *Fabric) receive(m *nats.Msg) {
 			refuse(err)
 			return
 		}
-		in.receive(a)
+		turn.Offer(in.acks, a) // one that does not fit is asked for again
 	}
 }
 

@@ -31,8 +31,6 @@ type input struct {
 // abortLimit is how long Write waits for the node's report after its context has ended.
 const abortLimit = 5 * time.Second
 
-func (in *input) receive(a fabric.InputAck) { offer(in.acks, a) }
-
 // Write implements corral.Process.
 func (p *process) Write(ctx context.Context, data []byte) (int, error) {
 	if p.removed.Load() {
@@ -121,9 +119,7 @@ func (in *input) run(ctx context.Context) (n int, again bool, err error) {
 					return 0, false, ctx.Err()
 				}
 				wait, canceled, in.aborting = false, nil, true
-				limit := time.NewTimer(abortLimit)
-				defer limit.Stop()
-				aborted = limit.C
+				aborted = time.After(abortLimit)
 			case <-aborted:
 				err = in.lost(ctx.Err())
 			case <-in.p.f.ctx.Done():
@@ -193,7 +189,7 @@ func (in *input) refused(got reply) (wait bool, err error) {
 		return true, nil
 	}
 	repeat, err := in.open.refused(got.answer, in.begun, true)
-	if u := (*unanswered)(nil); errors.As(err, &u) {
+	if u, ok := errors.AsType[*unanswered](err); ok {
 		err = in.lost(u.cause)
 	}
 	if !repeat {
@@ -289,12 +285,10 @@ func (in *input) ended(ctx context.Context, a fabric.InputAck) (n int, again boo
 		return n, true, nil
 	}
 	// The node's program ends; its next life goes on.
-	limit := time.NewTimer(in.p.f.patience)
-	defer limit.Stop()
 	select {
 	case <-changed:
 		return n, true, nil
-	case <-limit.C:
+	case <-time.After(in.p.f.patience):
 		return n, false, err
 	case <-ctx.Done():
 		return n, false, ctx.Err()

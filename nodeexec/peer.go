@@ -235,12 +235,10 @@ func (p *peer) ask(ctx context.Context, q *question, changed <-chan struct{}) {
 	defer p.f.forget(n)
 	err := p.f.conn.PublishRequest(fabric.WhoSubject(p.id), fabric.ToGateway(p.f.life, p.id, fabric.KindAnswer, n), nil)
 	if err == nil {
-		limit := time.NewTimer(askLimit)
-		defer limit.Stop()
 		select {
 		case <-changed:
 		case <-ch:
-		case <-limit.C:
+		case <-time.After(askLimit):
 		case <-ctx.Done():
 		}
 	}

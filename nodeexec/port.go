@@ -37,16 +37,8 @@ func (n *Node) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	}
 	p := n.newProcess(corral.NewID())
 	body := fabric.Dial{Agent: corral.AgentFrom(ctx), Port: port}.Encode()
-	a, err := n.f.call(ctx, n.peer, request{op: fabric.OpDial, id: p.info.ID, body: body, once: true, patience: min(startPatience, n.f.patience)})
-	if u := (*unanswered)(nil); errors.As(err, &u) {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, n.unavailable(u.cause) // no question follows about what may be connected there
-	}
-	if err == nil && a.Error != nil {
-		err = fabric.DecodeError(a.Error)
-	}
+	// No question follows about what may be connected there.
+	a, err := n.answered(ctx, request{op: fabric.OpDial, id: p.info.ID, body: body, once: true, patience: min(startPatience, n.f.patience)})
 	if err == nil && (a.Info == nil || a.Info.ID != p.info.ID) {
 		err = p.senseless()
 	}

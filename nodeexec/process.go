@@ -71,12 +71,10 @@ func (p *process) Wait(ctx context.Context) (corral.Exit, error) {
 		return corral.Exit{}, corral.Errorf(corral.ErrNotFound, "", "process %s was removed", p.info.ID)
 	}
 	if p.log.flows() {
-		hope := time.NewTimer(waitFirst)
-		defer hope.Stop()
 		select {
 		case <-p.known:
 			return p.exit, nil
-		case <-hope.C:
+		case <-time.After(waitFirst):
 		case <-ctx.Done():
 			return corral.Exit{}, ctx.Err()
 		case <-p.f.ctx.Done():

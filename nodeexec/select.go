@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/located"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 const (
@@ -269,13 +269,7 @@ func filter(list []candidate, keep func(candidate) bool) (kept []candidate) {
 }
 
 // quote quotes the beginning of a caller's name for a node.
-func quote(name string) string {
-	const most = 200
-	if len(name) > most {
-		return strconv.Quote(strings.ToValidUTF8(name[:most], "")) + "…"
-	}
-	return strconv.Quote(name)
-}
+func quote(name string) string { return words.QuoteStart(name, 200) }
 
 func hasAddress(addresses []string, name string) bool {
 	want, err := netip.ParseAddr(name)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // A stream's window bounds the output that is on its way or unread. It grows while
@@ -57,19 +58,12 @@ type stream struct {
 	closed   bool
 }
 
-func (s *stream) signal() {
-	select {
-	case s.ready <- struct{}{}:
-	default:
-	}
-}
-
 // receive stores a message of the node. Missing or excess data is asked for again when
 // it is needed. The error says that the node broke the protocol.
 func (s *stream) receive(o fabric.Output) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.signal()
+	defer turn.Offer(s.ready, struct{}{})
 	end := o.Offset + int64(len(o.Data))
 	switch {
 	case s.err != nil || s.closed:

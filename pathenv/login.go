@@ -1,6 +1,7 @@
 package pathenv
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -70,12 +71,8 @@ type LoginProbe struct {
 
 // NewLoginProbe returns a probe that has not asked yet.
 func NewLoginProbe(o ProbeOptions) *LoginProbe {
-	if o.Timeout == 0 {
-		o.Timeout = ProbeTimeout
-	}
-	if o.Shells == "" {
-		o.Shells = "/etc/shells"
-	}
+	o.Timeout = cmp.Or(o.Timeout, ProbeTimeout)
+	o.Shells = cmp.Or(o.Shells, "/etc/shells")
 	if o.Run == nil {
 		o.Run = runLoginShell
 	}

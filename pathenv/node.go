@@ -1,6 +1,7 @@
 package pathenv
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -19,10 +20,7 @@ type NodeRequestOptions struct {
 // pathPrepend is dropped with a warning, because the gateway does not know the node's
 // PATH. Variables that every node refuses, except PATH, are refused here already.
 func NodeRequest(o NodeRequestOptions) (env map[string]string, warnings []string, err error) {
-	goos := o.GOOS
-	if goos == "" {
-		goos = "linux"
-	}
+	goos := cmp.Or(o.GOOS, "linux")
 	sep := listSeparator(goos)
 	if err := checkDirs(o.PathPrepend, sep); err != nil {
 		return nil, nil, err

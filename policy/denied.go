@@ -34,6 +34,5 @@ func (e *DeniedError) Details() any { return e.Decision }
 
 // AsDenied returns the decision of a command that was denied, if err has one.
 func AsDenied(err error) (*DeniedError, bool) {
-	var e *DeniedError
-	return e, errors.As(err, &e)
+	return errors.AsType[*DeniedError](err)
 }

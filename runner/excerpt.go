@@ -23,14 +23,39 @@ func (e Excerpt) String() string {
 	return fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", e.Head, e.Omitted, e.Tail)
 }
 
+// Plain is String without terminal control.
+func (e Excerpt) Plain() string {
+	e.Head, e.Tail = words.StripANSI(e.Head), words.StripANSI(e.Tail)
+	return e.String()
+}
+
 // excerptBuffer collects an Excerpt in at most 3*max bytes, or slightly more while a
 // chunk is added.
 type excerptBuffer struct {
+	lastBytes
+	head []byte
+	cut  bool // head is complete: nothing can be appended to it any more
+}
+
+// lastBytes are the last bytes of what came after a head and what was omitted.
+type lastBytes struct {
 	max     int
-	head    []byte
-	tail    []byte // what came after head and omitted, trimmed to max now and then
+	tail    []byte // trimmed to max now and then
 	omitted int64
-	cut     bool // head is complete: nothing can be appended to it any more
+}
+
+func (b *lastBytes) add(p []byte) {
+	b.tail = append(b.tail, p...)
+	if len(b.tail) > 2*b.max {
+		b.trim()
+	}
+}
+
+func (b *lastBytes) trim() {
+	if over := len(b.tail) - b.max; over > 0 {
+		b.omitted += int64(over)
+		b.tail = b.tail[:copy(b.tail, b.tail[over:])]
+	}
 }
 
 func (b *excerptBuffer) write(p []byte) {
@@ -40,10 +65,7 @@ func (b *excerptBuffer) write(p []byte) {
 		p = p[n:]
 		b.cut = len(b.head) == b.max
 	}
-	b.tail = append(b.tail, p...)
-	if len(b.tail) > 2*b.max {
-		b.trim()
-	}
+	b.add(p)
 }
 
 // skip notes that the log lost n bytes here. The bytes after the head are no longer
@@ -52,13 +74,6 @@ func (b *excerptBuffer) skip(n int64) {
 	b.cut = true
 	b.omitted += n + int64(len(b.tail))
 	b.tail = b.tail[:0]
-}
-
-func (b *excerptBuffer) trim() {
-	if over := len(b.tail) - b.max; over > 0 {
-		b.omitted += int64(over)
-		b.tail = b.tail[:copy(b.tail, b.tail[over:])]
-	}
 }
 
 func (b *excerptBuffer) excerpt() Excerpt {

@@ -29,7 +29,7 @@ func TestExcerptString(t *testing.T) {
 func TestExcerptAccountsForEveryByte(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(0, 20).Draw(t, "limit")
-		b := excerptBuffer{max: limit}
+		b := excerptBuffer{lastBytes: lastBytes{max: limit}}
 		var total int64
 		var all, sinceGap strings.Builder
 		gap := false

@@ -54,7 +54,7 @@ type collector struct {
 }
 
 func newCollector(max int, merged bool) collector {
-	b := excerptBuffer{max: max}
+	b := excerptBuffer{lastBytes: lastBytes{max: max}}
 	return collector{output: b, stdout: b, stderr: b, merged: merged}
 }
 

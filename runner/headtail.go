@@ -9,11 +9,9 @@ import (
 // A HeadTail is a file of the beginning and the end of what is written to it. The beginning
 // is there at once, the end with Close.
 type HeadTail struct {
-	f       *os.File
-	max     int
-	head    int
-	tail    []byte
-	omitted int64
+	lastBytes
+	f    *os.File
+	head int
 }
 
 // NewHeadTail makes the file, or empties it. It keeps so many bytes of each end.
@@ -22,7 +20,7 @@ func NewHeadTail(file string, most int) (*HeadTail, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &HeadTail{f: f, max: most}, nil
+	return &HeadTail{lastBytes: lastBytes{max: most}, f: f}, nil
 }
 
 // Write never fails for want of room.
@@ -34,18 +32,8 @@ func (h *HeadTail) Write(p []byte) (int, error) {
 		}
 		h.head += n
 	}
-	h.tail = append(h.tail, p[n:]...)
-	if len(h.tail) > 2*h.max {
-		h.trim()
-	}
+	h.add(p[n:])
 	return len(p), nil
-}
-
-func (h *HeadTail) trim() {
-	if over := len(h.tail) - h.max; over > 0 {
-		h.omitted += int64(over)
-		h.tail = h.tail[:copy(h.tail, h.tail[over:])]
-	}
 }
 
 // Close writes the end.

@@ -3,6 +3,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,10 +95,7 @@ func newRun(p corral.Process, cmd corral.Command, opt Options) *run {
 	case keep < 0:
 		keep = 0
 	}
-	grace := cmd.Grace
-	if grace == 0 {
-		grace = corral.DefaultGrace
-	}
+	grace := cmp.Or(cmd.Grace, corral.DefaultGrace)
 	return &run{
 		p: p, grace: grace, tty: cmd.TTY != nil, opt: opt,
 		got:   newCollector(keep, cmd.MergeStderr || cmd.TTY != nil),
@@ -273,12 +271,10 @@ func (r *run) signal(work context.Context, s corral.Signal) error {
 }
 
 func (r *run) endsWithin(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-r.ended:
 		return true
-	case <-t.C:
+	case <-time.After(d):
 		return false
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/origin"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/runner"
 )
 
@@ -226,12 +227,9 @@ func text(cmd corral.Command) string {
 	if cmd.Shell != "" {
 		return cmd.Shell
 	}
-	var b []byte
+	quoted := make([]string, len(cmd.Args))
 	for i, arg := range cmd.Args {
-		if i > 0 {
-			b = append(b, ' ')
-		}
-		b = append(b, quote(arg)...)
+		quoted[i] = words.Quote(arg)
 	}
-	return string(b)
+	return strings.Join(quoted, " ")
 }

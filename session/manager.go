@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,12 +108,8 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if cfg.Dir == "" || cfg.Executor == nil {
 		return nil, corral.Errorf(corral.ErrInvalid, "set Dir and Executor", "the configuration of sessions is incomplete")
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.MaxRunning == 0 {
-		cfg.MaxRunning = defaultMaxRunning
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.MaxRunning = cmp.Or(cfg.MaxRunning, defaultMaxRunning)
 	cfg.Retention = cfg.Retention.withDefaults()
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, events: newEventLog(),
@@ -336,11 +334,7 @@ func (m *Manager) Totals() (begun, failed int64) { return m.begun.Load(), m.fail
 func (m *Manager) all() []*Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make([]*Session, 0, len(m.sessions))
-	for _, s := range m.sessions {
-		all = append(all, s)
-	}
-	return all
+	return slices.Collect(maps.Values(m.sessions))
 }
 
 // add puts a new session into the table, or returns the one that has its ID.
@@ -431,10 +425,8 @@ func (m *Manager) backoff(n int) error {
 
 // pause waits for d. It reports whether the time passed before ctx ended.
 func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

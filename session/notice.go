@@ -41,10 +41,8 @@ func (s *Session) notice() {
 	if !wanted {
 		return
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(wait):
 	case <-s.done:
 		return
 	case <-s.m.life.Done():

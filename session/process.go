@@ -117,12 +117,10 @@ func (s *Session) Watch(ctx context.Context) error { return s.awaitEnd(ctx) }
 
 // Ended returns when the session ended; ok is false if it runs.
 func (s *Session) Ended() (at time.Time, ok bool) {
-	select {
-	case <-s.done:
-		return s.end.At, true
-	default:
+	if !s.hasEnded() {
 		return time.Time{}, false
 	}
+	return s.end.At, true
 }
 
 // exit returns the Exit of a session that has ended.

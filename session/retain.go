@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // Retention bounds the sessions that are kept after their end. The oldest go first; for
@@ -19,15 +21,9 @@ type Retention struct {
 }
 
 func (r Retention) withDefaults() Retention {
-	if r.Count == 0 {
-		r.Count = 200
-	}
-	if r.Bytes == 0 {
-		r.Bytes = 2 << 30
-	}
-	if r.Age == 0 {
-		r.Age = 24 * time.Hour
-	}
+	r.Count = cmp.Or(r.Count, 200)
+	r.Bytes = cmp.Or(r.Bytes, 2<<30)
+	r.Age = cmp.Or(r.Age, 24*time.Hour)
 	return r
 }
 
@@ -38,10 +34,7 @@ const (
 )
 
 func (m *Manager) wakeJanitor() {
-	select {
-	case m.sweep <- struct{}{}:
-	default:
-	}
+	turn.Offer(m.sweep, struct{}{})
 }
 
 // janitor forgets sessions beyond the Retention, until the Manager is closed.

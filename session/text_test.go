@@ -19,7 +19,7 @@ func TestPlainCharacters(t *testing.T) {
 		"": "''", "azAZ09": "azAZ09", "a": "a", "z": "z", "A": "A", "Z": "Z", "0": "0", "9": "9", "%+,-./:=@_": "%+,-./:=@_",
 		"*a": "'*a'", "a b": "'a b'", "it's": `'it'\''s'`, "`": "'`'", "{": "'{'", "[": "'['", ";": "';'",
 	} {
-		if got := quote(arg); got != want {
+		if got := text(corral.Command{Args: []string{arg}}); got != want {
 			t.Errorf("%q: %s, want %s", arg, got, want)
 		}
 	}

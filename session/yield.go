@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -20,9 +21,7 @@ func (s *Session) Yield(ctx context.Context, d time.Duration) (Status, error) {
 
 	var expired <-chan time.Time
 	if d >= 0 {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		expired = t.C
+		expired = time.After(d)
 	}
 	var err error
 	select {
@@ -151,9 +150,7 @@ func (s *Session) beginKill(reason Reason) (<-chan struct{}, error) {
 	if s.killed != nil {
 		return s.killed, nil
 	}
-	if s.killing == "" {
-		s.killing = reason
-	}
+	s.killing = cmp.Or(s.killing, reason)
 	killed := make(chan struct{})
 	if !s.m.spawn(func() { defer close(killed); s.kill() }) {
 		return nil, errClosed
@@ -209,12 +206,10 @@ func (s *Session) tryKill() error {
 
 // endsWithin reports whether the session ends within d.
 func (s *Session) endsWithin(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-s.done:
 		return true
-	case <-t.C:
+	case <-time.After(d):
 	case <-s.m.life.Done():
 	}
 	return s.hasEnded()

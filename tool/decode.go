@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"reflect"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/strictjson"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 const (
@@ -25,12 +26,12 @@ const (
 	maxShown   = 60 // bytes of a value that an error or a warning shows
 )
 
-// decode reads the arguments of a call into a struct of this package. A value of
-// another JSON type than the field's is converted if its meaning is clear: "5" to a
-// number, "true" to a boolean, a number to text in lists and in the environment. A
-// duplicate key is refused. The warnings name the fields that the struct does not
-// have.
-func decode(raw json.RawMessage, into any) (warnings []string, err error) {
+// Decode reads the arguments of a call into a struct with strings, booleans, numbers,
+// lists and maps of strings, and pointers to these. A value of another JSON type than the
+// field's is converted if its meaning is clear: "5" to a number, "true" to a boolean, a
+// number to text in lists and maps. A duplicate key is refused. The warnings name the
+// members for which there is no field.
+func Decode(raw json.RawMessage, into any) (warnings []string, err error) {
 	if len(raw) > MaxArguments {
 		return nil, corral.Errorf(corral.ErrInvalid, "pass large data in a file or with several calls", "the arguments have %d bytes, more than %d", len(raw), MaxArguments)
 	}
@@ -192,24 +193,11 @@ func wrong(name string, value json.RawMessage, want string) error {
 // shown is a JSON value, cut short.
 func shown(value []byte) string { return cut(string(bytes.TrimSpace(value))) }
 
-func cut(text string) string {
-	if len(text) <= maxShown {
-		return text
-	}
-	n := maxShown
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + "…"
-}
+func cut(text string) string { return words.Cut(text, maxShown) }
 
 // unknownFields warns of fields that are not known.
 func unknownFields(given map[string]json.RawMessage, known []string) []string {
-	names := make([]string, 0, len(given))
-	for name := range given {
-		names = append(names, name)
-	}
-	sort.Strings(names)
+	names := slices.Sorted(maps.Keys(given))
 	var warnings []string
 	for i, name := range names {
 		if i == maxUnknown {

@@ -37,7 +37,7 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got ExecRequest
-			warnings, err := decode(json.RawMessage(tc.json), &got)
+			warnings, err := Decode(json.RawMessage(tc.json), &got)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func TestDecodeList(t *testing.T) {
 		`{"keys":[]}`:                {},
 	} {
 		var got ProcessRequest
-		if _, err := decode(json.RawMessage(text), &got); err != nil {
+		if _, err := Decode(json.RawMessage(text), &got); err != nil {
 			t.Error(text, err)
 		}
 		if d := cmp.Diff(want, got.Keys); d != "" {
@@ -89,7 +89,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{`{"command":["` + strings.Repeat("x", 200) + `"]}`, `command: ["` + strings.Repeat("x", 58) + `… does not fit`, "give a string"},
 		{`{"command":"` + strings.Repeat("x", MaxArguments) + `"}`, "the arguments have 4194318 bytes, more than 4194304", "in a file"},
 	} {
-		_, err := decode(json.RawMessage(tc.json), &ExecRequest{})
+		_, err := Decode(json.RawMessage(tc.json), &ExecRequest{})
 		if !errors.Is(err, corral.ErrInvalid) || !strings.Contains(err.Error(), tc.text) || !strings.Contains(corral.Hint(err), tc.hint) {
 			t.Errorf("%.60s: %v (hint: %s); want %q (%q)", tc.json, err, corral.Hint(err), tc.text, tc.hint)
 		}
@@ -105,7 +105,7 @@ func TestDecodeBoundsWarnings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	warnings, err := decode(raw, &ExecRequest{})
+	warnings, err := Decode(raw, &ExecRequest{})
 	if err != nil || len(warnings) != maxUnknown+1 || !strings.HasPrefix(warnings[maxUnknown], "90 more") {
 		t.Errorf("%d warnings, the last: %q; %v", len(warnings), warnings[len(warnings)-1], err)
 	}
@@ -128,7 +128,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func check(t *testing.T, raw []byte, first, second any) {
-	warnings, err := decode(raw, first)
+	warnings, err := Decode(raw, first)
 	if err != nil {
 		if !errors.Is(err, corral.ErrInvalid) || len(err.Error()) > 1000 {
 			t.Fatalf("%q", err)
@@ -142,7 +142,7 @@ func check(t *testing.T, raw []byte, first, second any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := decode(again, second); err != nil {
+	if _, err := Decode(again, second); err != nil {
 		t.Fatalf("%s: %v", again, err)
 	}
 	repeated, err := json.Marshal(second)

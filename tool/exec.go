@@ -166,7 +166,7 @@ func (t *Tools) ended(ctx context.Context, s *session.Session, st session.Status
 		r.Truncated = true
 		r.Warnings = append(r.Warnings, "The output cannot be read: "+readErr.Error()+".")
 	} else {
-		r.Output, r.Stdout, r.Stderr = clean(out.Output), clean(out.Stdout), clean(out.Stderr)
+		r.Output, r.Stdout, r.Stderr = out.Output.Plain(), out.Stdout.Plain(), out.Stderr.Plain()
 		r.Truncated = out.Output.Omitted+out.Stdout.Omitted+out.Stderr.Omitted > 0
 		r.OutputBytes = int64(len(out.Output.Head)+len(out.Output.Tail)) + out.Output.Omitted
 	}

@@ -61,12 +61,6 @@ func exitOf(st session.Status) SessionEnd {
 	return e
 }
 
-// clean is an excerpt as text, without terminal control.
-func clean(e runner.Excerpt) string {
-	e.Head, e.Tail = words.StripANSI(e.Head), words.StripANSI(e.Tail)
-	return e.String()
-}
-
 // tailBytes is enough for TailChars characters after terminal control is stripped.
 const tailBytes = 4 * TailChars
 
@@ -88,12 +82,6 @@ func bounded(text string, limit int) (string, bool) {
 	if len(text) <= limit {
 		return text, false
 	}
-	head, tail := limit/2, len(text)-limit/2
-	for head > 0 && !utf8.RuneStart(text[head]) {
-		head--
-	}
-	for tail < len(text) && !utf8.RuneStart(text[tail]) {
-		tail++
-	}
-	return runner.Excerpt{Head: text[:head], Tail: text[tail:], Omitted: int64(tail - head)}.String(), true
+	head, tail := words.Ends(text, limit)
+	return runner.Excerpt{Head: head, Tail: tail, Omitted: int64(len(text) - len(head) - len(tail))}.String(), true
 }

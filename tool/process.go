@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -35,7 +34,7 @@ func (t *Tools) process(ctx context.Context, req ProcessRequest, warnings []stri
 	case err != nil:
 		err = corral.Errorf(corral.ErrInvalid, corral.Hint(err), "Unknown action %s", cut(string(req.Action)))
 	case action == "":
-		err = corral.Errorf(corral.ErrInvalid, "use one of the actions: "+joined(actions), "action is required.")
+		err = corral.Errorf(corral.ErrInvalid, "use one of the actions: "+words.List(actions), "action is required.")
 	case action == ActionList:
 		r.Action = action
 		t.list(ctx, r)
@@ -50,17 +49,6 @@ func (t *Tools) process(ctx context.Context, req ProcessRequest, warnings []stri
 		r.fail(ctx, err)
 	}
 	return *r
-}
-
-func joined[T ~string](values []T) string {
-	var b strings.Builder
-	for i, v := range values {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(v))
-	}
-	return b.String()
 }
 
 // fail makes r the result of an action that failed.
@@ -167,7 +155,7 @@ func (t *Tools) poll(ctx context.Context, s *session.Session, req ProcessRequest
 		return err
 	}
 	r.describe(p.Status)
-	r.show(p.Status, clean(p.Output), p.Output.Omitted > 0)
+	r.show(p.Status, p.Output.Plain(), p.Output.Omitted > 0)
 	r.RetryInMs = p.RetryIn.Milliseconds()
 	return nil
 }

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy"
 )
 
@@ -67,12 +69,8 @@ func (t *Tools) plan(req ExecRequest) (plan, error) {
 		p.background, p.wait = false, -1
 	}
 	c := &p.command
-	if c.Dir == "" {
-		c.Dir = d.Workdir
-	}
-	if c.Host == "" {
-		c.Host = d.Host
-	}
+	c.Dir = cmp.Or(c.Dir, d.Workdir)
+	c.Host = cmp.Or(c.Host, d.Host)
 	if c.Node == "" && c.Host == corral.HostNode {
 		c.Node = d.Node
 	}
@@ -116,9 +114,5 @@ func choice[T ~string](name string, given T, set ...T) (T, error) {
 	if value == "" || slices.Contains(set, value) {
 		return value, nil
 	}
-	names := make([]string, len(set))
-	for i, v := range set {
-		names[i] = string(v)
-	}
-	return "", corral.Errorf(corral.ErrInvalid, "use "+strings.Join(names, ", "), "%s: there is no %q", name, cut(string(given)))
+	return "", corral.Errorf(corral.ErrInvalid, "use "+words.List(set), "%s: there is no %q", name, cut(string(given)))
 }

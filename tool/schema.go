@@ -68,30 +68,20 @@ func enum[T ~string](values ...T) *jsonschema.Schema {
 // execInput is the schema of ExecRequest, with the values of d as defaults.
 func execInput(d Defaults) *jsonschema.Schema {
 	s := inputSchema[ExecRequest]()
-	command := s.Properties["command"]
-	command.MinLength = jsonschema.Ptr(1)
+	s.Properties["command"].MinLength = new(1)
 	setDefault(s, "yieldMs", d.yield().Milliseconds())
 	bound(s, "yieldMs", float64(MinYield.Milliseconds()), float64(MaxYield.Milliseconds()))
 	setDefault(s, "timeout", d.timeout().Seconds())
-	s.Properties["timeout"].Minimum = jsonschema.Ptr(0.0)
-	s.Properties["timeout"].Maximum = jsonschema.Ptr(MaxTimeout.Seconds())
-	s.Properties["timeoutSeconds"].Minimum = jsonschema.Ptr(0.0)
-	s.Properties["timeoutSeconds"].Maximum = jsonschema.Ptr(MaxTimeout.Seconds())
+	bound(s, "timeout", 0, MaxTimeout.Seconds())
+	bound(s, "timeoutSeconds", 0, MaxTimeout.Seconds())
 	for _, name := range []string{"background", "pty", "elevated"} {
 		setDefault(s, name, false)
 	}
 	setDefault(s, "notifyOnExit", d.notifyOnExit())
-	if d.Host != "" {
-		setDefault(s, "host", d.Host)
-	}
-	if d.Security != "" {
-		setDefault(s, "security", d.Security)
-	}
-	if d.Ask != "" {
-		setDefault(s, "ask", d.Ask)
-	}
-	if d.Node != "" {
-		setDefault(s, "node", d.Node)
+	for name, value := range map[string]string{"host": string(d.Host), "security": string(d.Security), "ask": string(d.Ask), "node": d.Node} {
+		if value != "" {
+			setDefault(s, name, value)
+		}
 	}
 	return s
 }
@@ -100,7 +90,7 @@ func execInput(d Defaults) *jsonschema.Schema {
 func processInput() *jsonschema.Schema {
 	s := inputSchema[ProcessRequest]()
 	for _, name := range []string{"offset", "limit"} {
-		s.Properties[name].Minimum = jsonschema.Ptr(0.0)
+		s.Properties[name].Minimum = new(0.0)
 	}
 	bound(s, "timeout", 0, float64(MaxWait.Milliseconds()))
 	bound(s, "rows", 1, maxCells)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // Text is the result for a model: the warnings, the notice, the output, and at the end how
@@ -66,15 +68,11 @@ func (r ExecResult) approval() string {
 	if r.Node != "" {
 		lines = append(lines, "Node: "+r.Node)
 	}
-	var decisions []string
-	for _, d := range r.AllowedDecisions {
-		decisions = append(decisions, string(d))
-	}
 	return strings.Join(append(lines,
 		"Why: "+r.Why,
 		"CWD: "+r.Cwd,
 		"Command: "+r.Command,
-		"Decisions: "+strings.Join(decisions, ", "),
+		"Decisions: "+words.List(r.AllowedDecisions),
 		"Expires: "+r.ExpiresAt.UTC().Format(time.RFC3339),
 		"Nothing has run yet. It runs in the background when it is allowed, as session "+r.SessionID+".",
 	), "\n")

@@ -50,8 +50,8 @@ func (s *Server) Inside() []Route {
 	unary(rpc, process+"SendInput", s.sendInput, options)
 	unary(rpc, process+"SendSignal", s.sendSignal, options)
 	unary(rpc, process+"CloseStdin", s.closeStdin, options)
-	rpc(process+"Start", true, connect.NewServerStreamHandler(process+"Start", s.start, options...))
-	rpc(process+"Connect", true, connect.NewServerStreamHandler(process+"Connect", s.attach, options...))
+	stream(rpc, process+"Start", s.start, options)
+	stream(rpc, process+"Connect", s.attach, options)
 	rpc(process+"StreamInput", true, connect.NewClientStreamHandler(process+"StreamInput", s.streamInput, options...))
 	unary(rpc, filesystem+"Stat", s.stat, options)
 	unary(rpc, filesystem+"MakeDir", s.makeDir, options)
@@ -61,7 +61,7 @@ func (s *Server) Inside() []Route {
 	unary(rpc, filesystem+"CreateWatcher", s.createWatcher, options)
 	unary(rpc, filesystem+"GetWatcherEvents", s.watcherEvents, options)
 	unary(rpc, filesystem+"RemoveWatcher", s.removeWatcher, options)
-	rpc(filesystem+"WatchDir", true, connect.NewServerStreamHandler(filesystem+"WatchDir", s.watchDir, options...))
+	stream(rpc, filesystem+"WatchDir", s.watchDir, options)
 	return append(routes, Route{Pattern: "/", Right: access.Run, Handle: func(_ http.ResponseWriter, r *http.Request) error {
 		return corral.Errorf(corral.ErrNotFound, "see docs/how-to/e2b.md for what there is", "there is no %s in a sandbox", r.URL.Path)
 	}})
@@ -103,6 +103,17 @@ func unary[Q, A any](add func(string, bool, http.Handler), procedure string, do 
 		}
 		a, err := do(c, q)
 		return a, rpcError(err)
+	}, options...))
+}
+
+// stream adds a procedure with one request and many answers.
+func stream[Q, A any](add func(string, bool, http.Handler), procedure string, do func(call, *connect.Request[Q], *connect.ServerStream[A]) error, options []connect.HandlerOption) {
+	add(procedure, true, connect.NewServerStreamHandler(procedure, func(ctx context.Context, q *connect.Request[Q], to *connect.ServerStream[A]) error {
+		c, err := callOf(ctx, q.Header())
+		if err == nil {
+			err = do(c, q, to)
+		}
+		return rpcError(err)
 	}, options...))
 }
 

@@ -35,8 +35,7 @@ type errorBody struct {
 
 // Status is an error as a status and a message.
 func Status(err error) (status int, message string) {
-	var own *Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Error](err); ok {
 		return own.Status, own.Message
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -54,8 +53,7 @@ func Status(err error) (status int, message string) {
 func WriteError(w http.ResponseWriter, err error) error {
 	var body errorBody
 	body.Code, body.Message = Status(err)
-	var own *Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Error](err); ok {
 		body.Sandbox, body.Port = own.Sandbox, own.Port
 	}
 	return writeJSON(w, body.Code, body)
@@ -69,6 +67,14 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, err = w.Write(append(data, '\n'))
+	return err
+}
+
+// noContent answers with no body, unless there is an error.
+func noContent(w http.ResponseWriter, err error) error {
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
 	return err
 }
 
@@ -99,7 +105,7 @@ func rpcError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if known := (*connect.Error)(nil); errors.As(err, &known) {
+	if _, known := errors.AsType[*connect.Error](err); known {
 		return err
 	}
 	_, message := Status(err)

@@ -142,16 +142,21 @@ func statLed(ctx context.Context, f files.FS, name string) (i files.Info, err er
 	return i, err
 }
 
+func entryAt(ctx context.Context, f files.FS, name string) (*pb.EntryInfo, error) {
+	i, err := f.Stat(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return entry(ctx, f, i), nil
+}
+
 func (s *Server) stat(c call, q *pb.StatRequest) (*pb.StatResponse, error) {
 	f, err := s.files(c)
 	if err != nil {
 		return nil, err
 	}
-	i, err := f.Stat(c, c.resolve(q.GetPath()))
-	if err != nil {
-		return nil, err
-	}
-	return &pb.StatResponse{Entry: entry(c, f, i)}, nil
+	e, err := entryAt(c, f, c.resolve(q.GetPath()))
+	return &pb.StatResponse{Entry: e}, err
 }
 
 func (s *Server) makeDir(c call, q *pb.MakeDirRequest) (*pb.MakeDirResponse, error) {
@@ -171,11 +176,8 @@ func (s *Server) makeDir(c call, q *pb.MakeDirRequest) (*pb.MakeDirResponse, err
 	if err := f.Mkdir(c, name, files.MkdirOptions{Parents: true}); err != nil {
 		return nil, err
 	}
-	i, err := f.Stat(c, name)
-	if err != nil {
-		return nil, err
-	}
-	return &pb.MakeDirResponse{Entry: entry(c, f, i)}, nil
+	e, err := entryAt(c, f, name)
+	return &pb.MakeDirResponse{Entry: e}, err
 }
 
 // move renames a file by mv, in the sandbox.
@@ -194,11 +196,8 @@ func (s *Server) move(c call, q *pb.MoveRequest) (*pb.MoveResponse, error) {
 	if err := s.run(c, "mv", "-T", "--", from, to); err != nil {
 		return nil, err
 	}
-	i, err := f.Stat(c, to)
-	if err != nil {
-		return nil, err
-	}
-	return &pb.MoveResponse{Entry: entry(c, f, i)}, nil
+	e, err := entryAt(c, f, to)
+	return &pb.MoveResponse{Entry: e}, err
 }
 
 // runLimit bounds a program that is run for a call.

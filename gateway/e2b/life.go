@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // Kill removes a sandbox, as its client can.
@@ -286,10 +287,7 @@ func (s *Server) awake(ctx context.Context, id string) (Box, error) {
 
 // again has deadlines looked at.
 func (s *Server) again() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // they will be in any case
-	}
+	turn.Offer(s.wake, struct{}{}) // they will be in any case
 }
 
 // retryLimit is how long after an attempt that failed a deadline is tried again.
@@ -366,6 +364,5 @@ func (s *Server) atEnd(b Box) error {
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, nil)
 }

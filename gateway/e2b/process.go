@@ -35,19 +35,15 @@ func callOf(ctx context.Context, h http.Header) (call, error) {
 	return call{ctx, b, cmp.Or(basicUser(h), b.Preset.User)}, nil
 }
 
-func (s *Server) start(ctx context.Context, req *connect.Request[pb.StartRequest], to *connect.ServerStream[pb.StartResponse]) error {
-	c, err := callOf(ctx, req.Header())
-	if err == nil {
-		err = s.checkUser(c)
-	}
-	if err != nil {
-		return rpcError(err)
+func (s *Server) start(c call, req *connect.Request[pb.StartRequest], to *connect.ServerStream[pb.StartResponse]) error {
+	if err := s.checkUser(c); err != nil {
+		return err
 	}
 	p, err := s.begin(c, req.Msg)
 	if err != nil {
-		return rpcError(err)
+		return err
 	}
-	return rpcError(s.follow(c, p, req.Header(), 0, func(e *pb.ProcessEvent) error { return to.Send(&pb.StartResponse{Event: e}) }))
+	return s.follow(c, p, req.Header(), 0, func(e *pb.ProcessEvent) error { return to.Send(&pb.StartResponse{Event: e}) })
 }
 
 // begin starts a process. It goes on without its client; the client's deadline is the
@@ -101,24 +97,20 @@ func sizeOf(p *pb.PTY) (corral.Size, error) {
 
 // attach follows a process that was started before, from where the last client was cut off,
 // or, if another one follows it, from now on.
-func (s *Server) attach(ctx context.Context, req *connect.Request[pb.ConnectRequest], to *connect.ServerStream[pb.ConnectResponse]) error {
-	c, err := callOf(ctx, req.Header())
-	if err != nil {
-		return rpcError(err)
-	}
+func (s *Server) attach(c call, req *connect.Request[pb.ConnectRequest], to *connect.ServerStream[pb.ConnectResponse]) error {
 	p, err := s.procs.find(c, s.cfg.Sessions.Agent(c.box.Agent), req.Msg.GetProcess(), keptEnd)
 	if err != nil {
-		return rpcError(err)
+		return err
 	}
 	from, alone := p.rest()
 	if !alone {
-		st, err := p.session.Log().Stat(ctx)
+		st, err := p.session.Log().Stat(c)
 		if err != nil {
-			return rpcError(err)
+			return err
 		}
 		from = st.Size
 	}
-	return rpcError(s.follow(c, p, req.Header(), from, func(e *pb.ProcessEvent) error { return to.Send(&pb.ConnectResponse{Event: e}) }))
+	return s.follow(c, p, req.Header(), from, func(e *pb.ProcessEvent) error { return to.Send(&pb.ConnectResponse{Event: e}) })
 }
 
 // keptEnd is how long a process is found after its end, by a client that was cut off.
@@ -232,9 +224,7 @@ func (s *Server) update(c call, q *pb.UpdateRequest) (*pb.UpdateResponse, error)
 		if err != nil {
 			return nil, err
 		}
-		if err := p.session.Resize(c, size); err != nil {
-			return nil, err
-		}
+		return &pb.UpdateResponse{}, p.session.Resize(c, size)
 	}
 	return &pb.UpdateResponse{}, nil
 }
@@ -252,37 +242,39 @@ func (s *Server) sendInput(c call, q *pb.SendInputRequest) (*pb.SendInputRespons
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.session.Write(c, input(q.GetInput())); err != nil {
-		return nil, err
-	}
-	return &pb.SendInputResponse{}, nil
+	_, err = p.session.Write(c, input(q.GetInput()))
+	return &pb.SendInputResponse{}, err
 }
 
 func (s *Server) streamInput(ctx context.Context, from *connect.ClientStream[pb.StreamInputRequest]) (*connect.Response[pb.StreamInputResponse], error) {
 	c, err := callOf(ctx, from.RequestHeader())
+	if err == nil {
+		err = s.passInput(c, from)
+	}
 	if err != nil {
 		return nil, rpcError(err)
 	}
+	return connect.NewResponse(&pb.StreamInputResponse{}), nil
+}
+
+func (s *Server) passInput(c call, from *connect.ClientStream[pb.StreamInputRequest]) (err error) {
 	var p *proc
 	for from.Receive() {
 		switch e := from.Msg().GetEvent().(type) {
 		case *pb.StreamInputRequest_Start:
 			if p, err = s.proc(c, e.Start.GetProcess()); err != nil {
-				return nil, rpcError(err)
+				return err
 			}
 		case *pb.StreamInputRequest_Data:
 			if p == nil {
-				return nil, rpcError(corral.Errorf(corral.ErrInvalid, "send start first", "there is input for no process"))
+				return corral.Errorf(corral.ErrInvalid, "send start first", "there is input for no process")
 			}
 			if _, err := p.session.Write(c, input(e.Data.GetInput())); err != nil {
-				return nil, rpcError(err)
+				return err
 			}
 		}
 	}
-	if err := from.Err(); err != nil {
-		return nil, rpcError(err)
-	}
-	return connect.NewResponse(&pb.StreamInputResponse{}), nil
+	return from.Err()
 }
 
 func (s *Server) sendSignal(c call, q *pb.SendSignalRequest) (*pb.SendSignalResponse, error) {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -129,7 +128,7 @@ func (n newSandbox) check() error {
 
 // closed reports whether the network is one on which nothing may be reached.
 func (n *network) closed() bool {
-	return n != nil && (slices.Contains(n.DenyOut, "0.0.0.0/0") || len(n.DenyOut) > 0)
+	return n != nil && len(n.DenyOut) > 0
 }
 
 func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
@@ -163,9 +162,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &n); err != nil {
 		return err
 	}
-	if n.Template == "" {
-		n.Template = DefaultTemplate
-	}
+	n.Template = cmp.Or(n.Template, DefaultTemplate)
 	if err := n.check(); err != nil {
 		return err
 	}
@@ -363,11 +360,7 @@ func (s *Server) kill(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := cleanly(r.Context())
 	defer cancel()
-	if err := s.destroy(ctx, b.ID, always); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, s.destroy(ctx, b.ID, always))
 }
 
 // timeoutOf reads the body {"timeout": seconds}.
@@ -420,11 +413,7 @@ func (s *Server) newEnd(w http.ResponseWriter, r *http.Request, choose func(was,
 	}
 	err = s.keep(r.Context(), b, nothing) // before the answer: what a client was told holds without a gateway
 	s.again()
-	if err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, err)
 }
 
 // connect resumes a sandbox that is paused, and puts the end of one that runs off.
@@ -478,9 +467,5 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := cleanly(r.Context())
 	defer cancel()
-	if err := s.freeze(ctx, b.ID, body.Memory != nil && !*body.Memory, always); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, s.freeze(ctx, b.ID, body.Memory != nil && !*body.Memory, always))
 }

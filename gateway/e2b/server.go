@@ -97,9 +97,7 @@ type Server struct {
 
 // New makes a Server, which ends sandboxes at their deadlines until it is closed.
 func New(cfg Config) *Server {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	s := &Server{cfg: cfg, log: cfg.Log, signing: []byte(newToken()), wake: make(chan struct{}, 1)}
 	s.procs.of, s.watchers.of, s.watchers.streams = map[string]*boxProcs{}, map[string]map[string]*watch{}, map[string]int{}
 	s.samples.of, s.opened.of = map[string]api.SandboxStats{}, map[string]openedFS{}

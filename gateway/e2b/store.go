@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -179,10 +180,7 @@ func (s *Store) Of(agent, session string) (Box, error) {
 // List returns all sandboxes, the newest first.
 func (s *Store) List() []Box {
 	s.mu.Lock()
-	list := make([]Box, 0, len(s.boxes))
-	for _, b := range s.boxes {
-		list = append(list, b)
-	}
+	list := slices.Collect(maps.Values(s.boxes))
 	s.mu.Unlock()
 	slices.SortFunc(list, func(a, b Box) int { return cmp.Or(b.Started.Compare(a.Started), strings.Compare(a.ID, b.ID)) })
 	return list

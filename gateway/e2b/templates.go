@@ -246,8 +246,7 @@ func (s *Server) removeTemplate(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, nil)
 }
 
 // tagged is a tag of a template.
@@ -312,6 +311,5 @@ func (s *Server) removeTags(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, nil)
 }

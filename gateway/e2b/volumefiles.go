@@ -180,11 +180,7 @@ func (c inVolume) remove(w http.ResponseWriter, r *http.Request) error {
 	if c.name == "/" {
 		return corral.Errorf(corral.ErrInvalid, "remove what is in it, or the volume", "%s cannot be removed", c.name)
 	}
-	if err := c.Remove(r.Context(), c.name, true); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, c.Remove(r.Context(), c.name, true))
 }
 
 func (c inVolume) list(w http.ResponseWriter, r *http.Request) error {

@@ -289,11 +289,7 @@ func (s *Server) deleteVolume(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.dropVolume(v.ID); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, s.dropVolume(v.ID))
 }
 
 // volumeFiles are the files of a volume.

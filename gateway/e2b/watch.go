@@ -112,15 +112,7 @@ func (w *watch) next(c call, f files.FS) ([]*pb.FilesystemEvent, error) {
 	return events, nil
 }
 
-func (s *Server) watchDir(ctx context.Context, req *connect.Request[pb.WatchDirRequest], to *connect.ServerStream[pb.WatchDirResponse]) error {
-	c, err := callOf(ctx, req.Header())
-	if err != nil {
-		return rpcError(err)
-	}
-	return rpcError(s.watch(c, req, to))
-}
-
-func (s *Server) watch(c call, req *connect.Request[pb.WatchDirRequest], to *connect.ServerStream[pb.WatchDirResponse]) error {
+func (s *Server) watchDir(c call, req *connect.Request[pb.WatchDirRequest], to *connect.ServerStream[pb.WatchDirResponse]) error {
 	f, err := s.files(c)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@
 package ports
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -128,9 +129,7 @@ func Label(name string) string {
 	}
 	slug := strings.Trim(noPlain.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	slug = strings.TrimRight(slug[:min(len(slug), 32)], "-")
-	if slug == "" {
-		slug = "x"
-	}
+	slug = cmp.Or(slug, "x")
 	sum := sha256.Sum256([]byte(name))
 	return slug + "-" + hex.EncodeToString(sum[:10])
 }

@@ -135,8 +135,7 @@ func (m *Machine) config() (*config.Config, doctor.Finding) {
 	c, err := m.Config.Load()
 	if err != nil {
 		f := doctor.Failed(name, err, doctor.ClosedMeaning)
-		var bad *config.Error
-		if errors.As(err, &bad) {
+		if _, bad := errors.AsType[*config.Error](err); bad {
 			f.Summary = config.FirstLine(err)
 			f.Fix = "correct it; corral config validate lists every mistake"
 		}

@@ -164,8 +164,7 @@ func (m *Machine) Sandbox(ctx context.Context, agent string) (_ *Sandbox, err er
 // error.
 func (m *Machine) configOrRest() (*config.Config, *config.Error, error) {
 	c, err := m.Config.Load()
-	var bad *config.Error
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*config.Error](err); ok {
 		if rest := config.Rest(bad.File); rest != nil {
 			return rest, bad, nil
 		}

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -152,9 +153,7 @@ func (p Place) context() (_ Context, ok bool, err error) {
 	if err != nil {
 		return Context{}, false, err
 	}
-	if name == "" {
-		name = all.Current
-	}
+	name = cmp.Or(name, all.Current)
 	return all.Get(name)
 }
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/runner"
 )
@@ -109,10 +110,7 @@ func (g *grants) Read(p []byte) (int, error) {
 
 func (g *grants) Write(p []byte) (int, error) {
 	for range bytes.Count(p, []byte{1}) {
-		select {
-		case g.more <- struct{}{}:
-		default:
-		}
+		turn.Offer(g.more, struct{}{})
 	}
 	return len(p), nil
 }

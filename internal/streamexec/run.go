@@ -125,9 +125,7 @@ func (p *process) supervise(cmd corral.Command) {
 
 	var expiry <-chan time.Time
 	if cmd.Timeout > 0 {
-		timer := time.NewTimer(cmd.Timeout)
-		defer timer.Stop()
-		expiry = timer.C
+		expiry = time.After(cmd.Timeout)
 	}
 	var res result
 	struck := false

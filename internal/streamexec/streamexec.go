@@ -1,6 +1,7 @@
 package streamexec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -100,9 +101,7 @@ type Processes struct {
 
 // Open opens a directory. Close closes it.
 func Open(opts Options) (*Processes, error) {
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	rec, err := openRecords(opts.Dir, opts.Retain)
 	if err != nil {
 		return nil, err

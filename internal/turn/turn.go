@@ -1,4 +1,5 @@
-// Package turn has a lock for which a context bounds the wait. A method of the
+// Package turn has a lock for which a context bounds the wait, and a send that never
+// waits. A method of the
 // contract that takes a context waits for no sync.Mutex that others hold while
 // they wait for something else: it would not return when its context ends.
 package turn
@@ -33,6 +34,15 @@ func (l Lock) Take(ctx context.Context) error {
 // Release lets go of the lock.
 func (l Lock) Release() { <-l }
 
+// Offer sends v unless the channel is full. It never waits: over a channel with room for
+// one it wakes who reads there, once.
+func Offer[T any](ch chan<- T, v T) {
+	select {
+	case ch <- v:
+	default:
+	}
+}
+
 // Keyed is a Lock for each key. It holds memory only for keys that are locked or
 // waited for. The zero Keyed is ready.
 type Keyed[K comparable] struct {
@@ -43,6 +53,13 @@ type Keyed[K comparable] struct {
 type users struct {
 	lock Lock
 	n    int // who holds it or waits for it
+}
+
+// Len is how many keys are locked or waited for.
+func (k *Keyed[K]) Len() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.held)
 }
 
 // Take waits for the lock of a key until ctx ends, and returns how to release it.

@@ -3,9 +3,11 @@ package words
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 )
 
 // OneLine makes one line of text, without control sequences.
@@ -19,6 +21,42 @@ func Short(text string, n int) string {
 		return string(r[:max(0, n-1)]) + "…"
 	}
 	return text
+}
+
+// Cut is the beginning of a text that is longer than n bytes, with an ellipsis. It cuts
+// between characters.
+func Cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return wholeStart(text, n) + "…"
+}
+
+// QuoteStart quotes the first n bytes of a text, for an error. An ellipsis follows if that
+// is not all of it.
+func QuoteStart(text string, n int) string {
+	if len(text) > n {
+		return strconv.Quote(strings.ToValidUTF8(text[:n], "")) + "…"
+	}
+	return strconv.Quote(text)
+}
+
+// Ends are the first and the last half of n bytes of a longer text, cut between
+// characters.
+func Ends(text string, n int) (head, tail string) {
+	from := len(text) - n/2
+	for from < len(text) && !utf8.RuneStart(text[from]) {
+		from++
+	}
+	return wholeStart(text, n/2), text[from:]
+}
+
+// wholeStart is the first n bytes of a longer text, without a part of a character.
+func wholeStart(text string, n int) string {
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
 }
 
 // Sentence gives a message a capital letter and a full stop.
@@ -54,6 +92,18 @@ func Or(words []string) string {
 		return strings.Join(words, "")
 	}
 	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// List joins words with commas.
+func List[T ~string](words []T) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(w))
+	}
+	return b.String()
 }
 
 // Bytes is a number of bytes in a unit for people.

@@ -366,8 +366,7 @@ func (h *host) discard(c *conn, ch ssh.Channel, requests <-chan *ssh.Request) (e
 // notOpened frees the room of a session that was not opened. none: the connection never
 // had one, so another try is of no use. broken: the connection has ended.
 func (h *host) notOpened(c *conn, err error) (none, broken bool) {
-	refused := (*ssh.OpenChannelError)(nil)
-	if !errors.As(err, &refused) {
+	if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
 		h.release(c)
 		h.drop(c) // it is broken; the next try uses another one
 		h.mu.Lock()

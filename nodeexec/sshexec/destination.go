@@ -2,6 +2,7 @@ package sshexec
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -149,9 +150,7 @@ func (all *Hosts) resolve(d destination) (target, error) {
 		if *f.to == "" {
 			*f.to = files.get(d.host, f.key)
 		}
-		if *f.to == "" {
-			*f.to = f.then
-		}
+		*f.to = cmp.Or(*f.to, f.then)
 	}
 	if !validPort(t.port) {
 		return target{}, corral.Errorf(corral.ErrUnavailable, "correct it in ssh_config", "cannot use SSH host %s: %q is not a port", d.host, t.port)

@@ -1,6 +1,7 @@
 package sshexec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,24 +65,12 @@ type Hosts struct {
 
 // New makes Hosts. They connect when there is a command. Close closes them.
 func New(cfg Config) (*Hosts, error) {
-	if cfg.SystemDir == "" {
-		cfg.SystemDir = "/etc/ssh"
-	}
-	if cfg.Retain == 0 {
-		cfg.Retain = 7 * 24 * time.Hour
-	}
-	if cfg.keepalive == 0 {
-		cfg.keepalive = 15 * time.Second
-	}
-	if cfg.idle == 0 {
-		cfg.idle = time.Minute
-	}
-	if cfg.leave == 0 {
-		cfg.leave = 5 * time.Second
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.SystemDir = cmp.Or(cfg.SystemDir, "/etc/ssh")
+	cfg.Retain = cmp.Or(cfg.Retain, 7*24*time.Hour)
+	cfg.keepalive = cmp.Or(cfg.keepalive, 15*time.Second)
+	cfg.idle = cmp.Or(cfg.idle, time.Minute)
+	cfg.leave = cmp.Or(cfg.leave, 5*time.Second)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	all := &Hosts{cfg: cfg, log: cfg.Log, hosts: map[string]*host{}}
 	var err error
 	all.procs, err = streamexec.Open(streamexec.Options{

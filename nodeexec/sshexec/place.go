@@ -1,6 +1,7 @@
 package sshexec
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -96,12 +97,8 @@ func token(info corral.Info) string {
 type window struct{ Columns, Rows, Width, Height uint32 }
 
 func windowOf(s corral.Size) window {
-	if s.Rows == 0 {
-		s.Rows = corral.DefaultSize.Rows
-	}
-	if s.Cols == 0 {
-		s.Cols = corral.DefaultSize.Cols
-	}
+	s.Rows = cmp.Or(s.Rows, corral.DefaultSize.Rows)
+	s.Cols = cmp.Or(s.Cols, corral.DefaultSize.Cols)
 	return window{Columns: uint32(s.Cols), Rows: uint32(s.Rows)}
 }
 

@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy"
 )
 
@@ -52,14 +53,8 @@ const mostShown = 4000
 // whole is the lines of a text, without its middle if it is longer than mostShown.
 func whole(text string) []string {
 	if len(text) > mostShown {
-		head, tail := mostShown/2, len(text)-mostShown/2
-		for head > 0 && !utf8.RuneStart(text[head]) {
-			head--
-		}
-		for tail < len(text) && !utf8.RuneStart(text[tail]) {
-			tail++
-		}
-		text = fmt.Sprintf("%s\n(%d bytes are left out here: corral approvals show --json has them)\n%s", text[:head], tail-head, text[tail:])
+		head, tail := words.Ends(text, mostShown)
+		text = fmt.Sprintf("%s\n(%d bytes are left out here: corral approvals show --json has them)\n%s", head, len(text)-len(head)-len(tail), tail)
 	}
 	var lines []string
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {

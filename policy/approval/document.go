@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/corral-exec/corral/internal/lazy"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy"
 )
 
@@ -161,16 +163,10 @@ func (d *document) part(n *node, defaults bool) (part, error) {
 	if !n.isObject() {
 		return p, d.fail(n, "it is not an object")
 	}
-	err := d.names(n, partNames)
-	if err == nil {
-		err = setting(d, n, "security", policy.Securities, &p.settings.Security)
-	}
-	if err == nil {
-		err = setting(d, n, "ask", policy.Asks, &p.settings.Ask)
-	}
-	if err == nil {
-		err = setting(d, n, "askFallback", policy.Securities, &p.settings.AskFallback)
-	}
+	err := cmp.Or(d.names(n, partNames),
+		setting(d, n, "security", policy.Securities, &p.settings.Security),
+		setting(d, n, "ask", policy.Asks, &p.settings.Ask),
+		setting(d, n, "askFallback", policy.Securities, &p.settings.AskFallback))
 	for _, l := range lists {
 		if err != nil {
 			break
@@ -195,21 +191,10 @@ func setting[T ~string](d *document, n *node, name string, set []T, s *policy.Se
 	}
 	text, ok := v.text()
 	if !ok || !slices.Contains(set, T(text)) {
-		return d.fail(v, "%s is none of %s", oneLine(string(v.encode()), 80), joined(set))
+		return d.fail(v, "%s is none of %s", oneLine(string(v.encode()), 80), words.List(set))
 	}
 	*s = policy.Setting[T]{Value: T(text), Source: d.source(v)}
 	return nil
-}
-
-func joined[T ~string](set []T) string {
-	var b strings.Builder
-	for i, v := range set {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(v))
-	}
-	return b.String()
 }
 
 // list reads the rules of a list. An invalid entry of an allowlist is left out, so it

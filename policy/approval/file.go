@@ -51,9 +51,7 @@ func NewFile(path string, log *slog.Logger) (*File, error) {
 // FollowFile is NewFile for a file whose path can change: each use calls where for the
 // absolute path.
 func FollowFile(where func() string, log *slog.Logger) *File {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &File{where: where, log: log, uses: map[string]use{}}
 }
 
@@ -155,8 +153,7 @@ func (f *File) fresh(path string) (_ *document, _ fileID, sure bool, _ error) {
 }
 
 func (f *File) unreadable(err error) error {
-	var known *corral.Error
-	if errors.As(err, &known) {
+	if _, known := errors.AsType[*corral.Error](err); known {
 		return err
 	}
 	return corral.Errorf(corral.ErrDenied, "see to it that the file can be read: nothing is allowed until then", "%w",
@@ -205,8 +202,7 @@ func (f *File) Get() (text []byte, digestNow string, err error) {
 func (f *File) Set(text []byte, was string) error {
 	d, err := read("the document", text)
 	if err != nil {
-		var at *FileError
-		errors.As(err, &at)
+		at, _ := errors.AsType[*FileError](err)
 		return corral.Errorf(corral.ErrInvalid, "correct it and try again", "%w", at)
 	}
 	return f.locked(func(path string) error {

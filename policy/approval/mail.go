@@ -31,10 +31,8 @@ const (
 
 // A letter is an answer to a request, a reply its result.
 type letter struct {
-	ID       string  `json:"id"`
-	Decision Verdict `json:"decision"`
-	Scope    Scope   `json:"scope,omitempty"`
-	By       string  `json:"by,omitempty"`
+	ID string `json:"id"`
+	Answer
 }
 
 type reply struct {
@@ -93,7 +91,8 @@ func (m Mail) Get(agent, ref string) (Record, error) {
 // returns the record. If the desk refuses, it returns an ErrDenied. If the desk does not
 // reply in five seconds, it returns an ErrUnavailable, and nothing was answered.
 func (m Mail) Answer(ctx context.Context, id string, a Answer) (Record, error) {
-	data, err := json.Marshal(letter{ID: id, Decision: a.Decision, Scope: a.Scope, By: oneLine(a.By, maxWho)})
+	a.By = oneLine(a.By, maxWho)
+	data, err := json.Marshal(letter{id, a})
 	if err != nil {
 		return Record{}, err
 	}
@@ -207,7 +206,7 @@ func (d *Desk) open(ctx context.Context, path, to string) error {
 	}
 	var l letter
 	if err = json.Unmarshal(data, &l); err == nil {
-		_, err = d.Answer(ctx, l.ID, Answer{Decision: l.Decision, Scope: l.Scope, By: l.By})
+		_, err = d.Answer(ctx, l.ID, l.Answer)
 	}
 	var r reply
 	if err != nil {

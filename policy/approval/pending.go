@@ -32,8 +32,7 @@ func (e *PendingError) Details() any { return e.Record.Shown() }
 
 // AsPending returns the approval that a command waits for, if err is about one.
 func AsPending(err error) (*PendingError, bool) {
-	var e *PendingError
-	return e, errors.As(err, &e)
+	return errors.AsType[*PendingError](err)
 }
 
 // A Note is the data of a record that is needed to run the command later and is not shown

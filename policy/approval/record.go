@@ -176,9 +176,9 @@ func (r Record) SettledAs(show func(time.Time) string) string {
 
 // An Answer is the answer of a person or a program to a request.
 type Answer struct {
-	Decision Verdict
-	Scope    Scope  // of AllowAlways; empty: ScopeExact
-	By       string // name of the person who answers, for people
+	Decision Verdict `json:"decision"`
+	Scope    Scope   `json:"scope,omitempty"` // of AllowAlways; empty: ScopeExact
+	By       string  `json:"by,omitempty"`    // name of the person who answers, for people
 }
 
 // A Claim is a command that is about to start by an approval.

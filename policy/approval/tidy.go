@@ -3,10 +3,12 @@ package approval
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 const (
@@ -82,10 +84,7 @@ func (d *Desk) apply(r Record) {
 func (d *Desk) show() {
 	close(d.changed)
 	d.changed = make(chan struct{})
-	select {
-	case d.stir <- struct{}{}:
-	default:
-	}
+	turn.Offer(d.stir, struct{}{})
 }
 
 // unremembered reports whether another gateway answered AllowAlways for a command of this
@@ -177,10 +176,7 @@ func (r *Record) weight() int64 {
 
 // byAge returns the records in the order of their last change.
 func (d *Desk) byAge() []*Record {
-	list := make([]*Record, 0, len(d.records))
-	for _, r := range d.records {
-		list = append(list, r)
-	}
+	list := slices.Collect(maps.Values(d.records))
 	slices.SortFunc(list, func(a, b *Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	return list
 }
@@ -212,19 +208,15 @@ func (d *Desk) look() {
 	for {
 		next := d.chores()
 		var due <-chan time.Time
-		stop := func() bool { return true }
 		if !next.IsZero() {
-			t := time.NewTimer(time.Until(next))
-			due, stop = t.C, t.Stop
+			due = time.After(time.Until(next))
 		}
 		select {
 		case <-d.life.Done():
-			stop()
 			return
 		case <-d.stir:
 		case <-due:
 		}
-		stop()
 	}
 }
 

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -67,9 +68,7 @@ func New(cfg Config) *Guard {
 	if cfg.View == nil {
 		cfg.View = policy.OS{}
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Guard{cfg: cfg, using: turn.New(), ran: recent.New[bool](maxRan), attended: map[string]int{}, denialReported: map[string]bool{}, env: map[string]map[string]string{}}
 }
 

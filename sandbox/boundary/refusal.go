@@ -96,8 +96,7 @@ func Refusals(err error) []Refusal {
 		}
 		return list
 	}
-	var r *Refusal
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*Refusal](err); ok {
 		return []Refusal{*r}
 	}
 	return nil

@@ -57,8 +57,7 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd engine.ExecSpec) (engi
 	sized := opts
 	sized.Cmd = append([]string{shell, "-c", sizing, "sh", fmt.Sprint(cmd.Rows), fmt.Sprint(cmd.Cols)}, cmd.Args...)
 	x, err := e.exec(ctx, id, sized)
-	var failure *engine.ExecFailure
-	if errors.As(err, &failure) && strings.Contains(failure.Text, shell) {
+	if failure, ok := errors.AsType[*engine.ExecFailure](err); ok && strings.Contains(failure.Text, shell) {
 		x, err = e.exec(ctx, id, opts)
 	}
 	if err != nil {

@@ -4,6 +4,7 @@
 package execdriver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,12 +119,8 @@ func (d *Driver) spec(cmd corral.Command, plan pathenv.Plan) engine.ExecSpec {
 	switch {
 	case spec.TTY:
 		spec.Rows, spec.Cols = cmd.TTY.Rows, cmd.TTY.Cols
-		if spec.Rows == 0 {
-			spec.Rows = corral.DefaultSize.Rows
-		}
-		if spec.Cols == 0 {
-			spec.Cols = corral.DefaultSize.Cols
-		}
+		spec.Rows = cmp.Or(spec.Rows, corral.DefaultSize.Rows)
+		spec.Cols = cmp.Or(spec.Cols, corral.DefaultSize.Cols)
 	case cmd.MergeStderr: // an engine has two pipes, whose order it does not keep
 		spec.Args = append([]string{"/bin/sh", "-c", `exec "$@" 2>&1`, "sh"}, plan.Args...)
 	}

@@ -2,6 +2,7 @@ package files
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,9 +102,7 @@ func parseStat(name, line string) (Info, error) {
 		0o100000: TypeFile, 0o040000: TypeDir, 0o120000: TypeLink, 0o010000: TypeFIFO,
 		0o140000: TypeSocket, 0o020000: TypeDevice, 0o060000: TypeDevice,
 	}[mode&0o170000]
-	if i.Type == "" {
-		i.Type = typeUnknown
-	}
+	i.Type = cmp.Or(i.Type, typeUnknown)
 	return i, nil
 }
 
@@ -349,10 +348,7 @@ func (c Commands) Mkdir(ctx context.Context, name string, o MkdirOptions) error 
 	if err != nil {
 		return err
 	}
-	mode := o.Mode
-	if mode == 0 {
-		mode = 0o755
-	}
+	mode := cmp.Or(o.Mode, 0o755)
 	exists := fmt.Sprintf("exit %d", script.ExitExists)
 	if o.Parents {
 		exists = fmt.Sprintf(`[ -d "$1" ] || exit %d; exit 0`, script.ExitKind)

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -132,9 +133,7 @@ func rename(w io.Writer, r io.Reader, base string, l Limits) error {
 		if err != nil {
 			return err
 		}
-		if top == "" {
-			top = e.name
-		}
+		top = cmp.Or(top, e.name)
 		if e.name = as(e.name); e.typ == typeHard {
 			e.target = as(e.target)
 		}

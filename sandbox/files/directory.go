@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -274,9 +275,7 @@ func (d Directory) write(ctx context.Context, name string, r io.Reader, o WriteO
 		case mode == 0:
 			mode = s.mode
 		}
-		if mode == 0 {
-			mode = 0o644
-		}
+		mode = cmp.Or(mode, 0o644)
 		if err := put(p.dir, p.base, reader{ctx, o.bounded(r)}, file{mode: mode, new: o.New, sync: !o.Volatile, volatile: o.Volatile, attributes: o.Attributes}); err != nil {
 			return err
 		}
@@ -402,10 +401,7 @@ func ignoreAbsent(err error) error {
 
 // Mkdir implements FS.
 func (d Directory) Mkdir(ctx context.Context, name string, o MkdirOptions) error {
-	mode := fs.FileMode(o.Mode)
-	if mode == 0 {
-		mode = 0o755
-	}
+	mode := cmp.Or(fs.FileMode(o.Mode), 0o755)
 	return d.do(ctx, "make the directory", name, true, func(t *tree, _, rel string) error {
 		if parent := path.Dir(rel); o.Parents && parent != "." {
 			if err := t.makeDirs(parent, 0o755); err != nil {

@@ -40,7 +40,7 @@ func (l *local) fail(what, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if known := (*corral.Error)(nil); errors.As(err, &known) {
+	if _, known := errors.AsType[*corral.Error](err); known {
 		return err
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -85,7 +85,7 @@ func noDirectory(dir string, err error) error {
 		return corral.Errorf(corral.ErrNotFound, "make it first, or name another", "there is no directory %s", dir)
 	}
 	why := err
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		why = fmt.Errorf("%s: %w", p.Path, p.Err)
 	}
 	return corral.Errorf(corral.ErrNotFound, "", "cannot find the directory %s: %w", dir, why)

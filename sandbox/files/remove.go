@@ -112,8 +112,8 @@ func (r *remover) member(d dir, name string, level int) error {
 }
 
 func isKind(err error) bool {
-	kind := (*kindError)(nil)
-	return errors.As(err, &kind)
+	_, ok := errors.AsType[*kindError](err)
+	return ok
 }
 
 // allow lets a directory's owner do all with it, whatever its mode is.

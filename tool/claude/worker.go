@@ -76,8 +76,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	cancel() // sessions do not go on by a key that is refused
 	err := errors.Join(poller.Err(), poller.Close(), running.Wait())
-	var refused *anthropic.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*anthropic.Error](err); ok {
 		hint := "check the environment's ID, and that the key is of that environment"
 		return corral.Errorf(corral.ErrDenied, hint, "the API refuses to give work of the environment %s: %s", o.Environment, refusal(refused))
 	}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,18 +64,12 @@ type Server struct {
 
 // New returns a server.
 func New(cfg Config) *Server {
-	if cfg.Name == "" {
-		cfg.Name = "corral"
-	}
-	if cfg.Version == "" {
-		cfg.Version = "unknown"
-	}
+	cfg.Name = cmp.Or(cfg.Name, "corral")
+	cfg.Version = cmp.Or(cfg.Version, "unknown")
 	if cfg.ProgressEvery <= 0 {
 		cfg.ProgressEvery = defaultProgressEvery
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	s := &Server{cfg: cfg, sdk: sdk.NewServer(
 		&sdk.Implementation{Name: cfg.Name, Title: "Corral", Version: cfg.Version},
 		&sdk.ServerOptions{

@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,10 +41,7 @@ type directory struct {
 }
 
 func (d Directory) open(ctx context.Context) (workspace, error) {
-	name := d.As
-	if name == "" {
-		name = d.Path
-	}
+	name := cmp.Or(d.As, d.Path)
 	if d.ReadOnly {
 		return nil, corral.Errorf(corral.ErrDenied, "give the sandbox write access to it (workspaceAccess rw)", "The workspace %s is read-only; cannot apply a patch", name)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/lazy"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // Bounds of a patch.
@@ -353,13 +354,4 @@ func (c Chunk) withoutSeparator(blank int) Chunk {
 // maxShown is how many bytes of a line an error shows.
 const maxShown = 120
 
-func cut(text string) string {
-	if len(text) <= maxShown {
-		return text
-	}
-	n := maxShown
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + "…"
-}
+func cut(text string) string { return words.Cut(text, maxShown) }

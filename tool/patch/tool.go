@@ -256,7 +256,7 @@ type Definition struct {
 func (t *Tool) Definition() Definition {
 	in, out := schemaOf[arguments](), schemaOf[Result]()
 	in.AdditionalProperties, out.AdditionalProperties = nil, nil
-	in.Properties["input"].MinLength = jsonschema.Ptr(1)
+	in.Properties["input"].MinLength = new(1)
 	return Definition{Name, "Apply a patch", description, in, out}
 }
 

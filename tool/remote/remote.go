@@ -64,13 +64,15 @@ func (r result) MarshalJSON() ([]byte, error) { return r.called.Result, nil }
 func (t Tools) Call(ctx context.Context, name string, args json.RawMessage) (tool.Result, error) {
 	switch name {
 	case tool.ExecName:
-		req, warnings, err := tool.ParseExec(args)
+		var req tool.ExecRequest
+		warnings, err := tool.Decode(args, &req)
 		if err != nil {
 			return failedExec(ctx, err, warnings), nil
 		}
 		return t.exec(ctx, req, warnings), nil
 	case tool.ProcessName:
-		req, warnings, err := tool.ParseProcess(args)
+		var req tool.ProcessRequest
+		warnings, err := tool.Decode(args, &req)
 		var r tool.ProcessResult
 		if err == nil {
 			r, err = t.c.Process(ctx, req)

@@ -19,7 +19,7 @@ func (t *Tool) Definitions() []tool.Definition {
 		p := in.Properties["is_background"]
 		p.Type, p.Types = "boolean", nil
 	}
-	in.Properties["command"].MinLength = jsonschema.Ptr(1)
+	in.Properties["command"].MinLength = new(1)
 	if p := in.Properties["directory"]; p != nil {
 		p.Default = json.RawMessage(`"."`)
 	}

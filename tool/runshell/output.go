@@ -1,6 +1,7 @@
 package runshell
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -65,13 +66,13 @@ func (o Output) Text() string {
 	}
 	lines := []string{
 		"Command: " + o.Command,
-		"Directory: " + or(o.Directory, "(root)"),
-		"Stdout: " + or(o.Stdout, "(empty)"),
-		"Stderr: " + or(o.Stderr, "(empty)"),
+		"Directory: " + cmp.Or(o.Directory, "(root)"),
+		"Stdout: " + cmp.Or(o.Stdout, "(empty)"),
+		"Stderr: " + cmp.Or(o.Stderr, "(empty)"),
 		"Error: " + none(o.Error, func(s string) string { return s }),
 		"Exit Code: " + none(o.ExitCode, strconv.Itoa),
 		"Signal: " + none(o.Signal, strconv.Itoa),
-		"Background PIDs: " + or(strings.Join(pids, ", "), "(none)"),
+		"Background PIDs: " + cmp.Or(strings.Join(pids, ", "), "(none)"),
 	}
 	for _, w := range o.Warnings {
 		lines = append(lines, "Warning: "+w)
@@ -92,13 +93,6 @@ func (o *Output) fail(err error) {
 }
 
 func (o *Output) failed(text string) { o.Error = &text }
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
 
 func none[T any](v *T, text func(T) string) string {
 	if v == nil {

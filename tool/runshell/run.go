@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/runner"
 )
@@ -172,13 +171,8 @@ func (o *Output) ended(exit corral.Exit) {
 }
 
 func (o *Output) wrote(out runner.Excerpts) {
-	o.Stdout, o.Stderr = clean(out.Stdout), clean(out.Stderr)
+	o.Stdout, o.Stderr = out.Stdout.Plain(), out.Stderr.Plain()
 	o.Truncated = out.Stdout.Omitted > 0 || out.Stderr.Omitted > 0
-}
-
-func clean(e runner.Excerpt) string {
-	e.Head, e.Tail = words.StripANSI(e.Head), words.StripANSI(e.Tail)
-	return e.String()
 }
 
 func (o *Output) cancelled(before string) {

@@ -1,6 +1,7 @@
 package runshell
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,9 +96,7 @@ func New(cfg Config) (*Tool, error) {
 	if cfg.MaxOutput <= 0 {
 		cfg.MaxOutput = tool.DefaultMaxOutput
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	rules, err := parseRestrictions(cfg.CoreTools, cfg.ExcludeTools)
 	if err != nil {
 		return nil, err

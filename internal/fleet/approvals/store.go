@@ -36,9 +36,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
-
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/natskv"
 	"github.com/corral-exec/corral/policy/approval"
@@ -54,15 +51,6 @@ const (
 	maxRecord = 4 << 20 // bytes
 	all       = "*.*"
 )
-
-// Config of a Store. Conn and Key are required.
-type Config struct {
-	// Conn may use JetStream. The caller closes it, after the Store.
-	Conn *nats.Conn
-	// Key signs records: the gateways' key, the same for all of them.
-	Key nkeys.KeyPair
-	Log *slog.Logger
-}
 
 // A Store has the records of all gateways' Desks.
 type Store struct {
@@ -82,16 +70,16 @@ type Store struct {
 
 var _ approval.Store = (*Store)(nil)
 
-// Open opens the bucket, and creates it if needed.
-func Open(ctx context.Context, cfg Config) (*Store, error) {
-	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	kv, err := natskv.Open(ctx, natskv.Config{
-		Conn: cfg.Conn, Name: BucketName, Holds: "the approvals", Key: cfg.Key, MaxText: maxRecord, Age: Age, Log: log,
-	})
+// Open opens the bucket, and creates it if needed. It sets what of the configuration is the
+// same for every Store. The caller closes the connection, after the Store.
+func Open(ctx context.Context, cfg natskv.Config) (*Store, error) {
+	cfg.Name, cfg.Holds, cfg.MaxText, cfg.Age = BucketName, "the approvals", maxRecord, Age
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	kv, err := natskv.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{kv: kv, log: log, news: kv.News(all), versions: map[string]int64{}}
+	s := &Store{kv: kv, log: cfg.Log, news: kv.News(all), versions: map[string]int64{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }

@@ -53,7 +53,7 @@ func newCluster(t testing.TB) *cluster {
 // Open implements desktest.World.
 func (c *cluster) Open(gateway string, opts approval.Options) (*approval.Desk, error) {
 	log := slog.New(slog.NewTextHandler(c.log, nil))
-	s, err := Open(c.t.Context(), Config{Conn: c.Connect(), Key: c.key, Log: log})
+	s, err := Open(c.t.Context(), natskv.Config{Conn: c.Connect(), Key: c.key, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func TestAllowAlwaysElsewhere(t *testing.T) {
 func TestGatewayKilled(t *testing.T) {
 	c := newCluster(t)
 	conn := c.Connect()
-	s, err := Open(t.Context(), Config{Conn: conn, Key: c.key})
+	s, err := Open(t.Context(), natskv.Config{Conn: conn, Key: c.key})
 	ok(t, err)
 	a, err := approval.OpenDesk(approval.Options{Store: s, Gateway: "a"})
 	ok(t, err)
@@ -391,7 +391,7 @@ func TestHostile(t *testing.T) {
 // What every gateway has forgotten is at the message server no more.
 func TestForgotten(t *testing.T) {
 	c := newCluster(t)
-	s, err := Open(t.Context(), Config{Conn: c.Connect(), Key: c.key})
+	s, err := Open(t.Context(), natskv.Config{Conn: c.Connect(), Key: c.key})
 	ok(t, err)
 	ok(t, s.Follow(func(approval.Record) {}))
 	t.Cleanup(func() { ok(t, s.Close()) })

@@ -26,6 +26,7 @@
 package broker
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
@@ -107,9 +108,7 @@ func Start(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{authorize: cfg.Authorize, log: cfg.Log, fingerprint: selfcert.Fingerprint(cert.Certificate[0]), lines: rate.NewLimiter(linesRate, linesBurst), conns: map[string]map[uint64]struct{}{}, from: map[string]netip.Addr{}}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
+	s.log = cmp.Or(s.log, slog.New(slog.DiscardHandler))
 	if s.own, err = nkeys.CreateUser(); err != nil {
 		return nil, err
 	}
@@ -170,9 +169,7 @@ func address(s string) (host string, port int, err error) {
 	if port, err = net.LookupPort("tcp", name); err != nil {
 		return "", 0, corral.Errorf(corral.ErrInvalid, addressHint, "%q is no port to listen on: %w", name, err)
 	}
-	if port == 0 {
-		port = server.RANDOM_PORT
-	}
+	port = cmp.Or(port, server.RANDOM_PORT)
 	return host, port, nil
 }
 

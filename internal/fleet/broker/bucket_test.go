@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/fleet/natskv"
 	"github.com/corral-exec/corral/internal/fleet/pairing"
 	"github.com/corral-exec/corral/internal/test/natstest"
 )
@@ -39,7 +40,7 @@ func TestSharedRegistry(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
-		b, err := pairing.OpenBucket(t.Context(), pairing.BucketConfig{Conn: c, Key: key})
+		b, err := pairing.OpenBucket(t.Context(), natskv.Config{Conn: c, Key: key})
 		if err != nil {
 			t.Fatal(err)
 		}

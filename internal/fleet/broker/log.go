@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // Every program that can connect can cause log lines. These bound them, per second and
@@ -65,9 +67,6 @@ func (l logger) debug(format string, v []any) {
 
 func (l logger) Fatalf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
-	select {
-	case l.fatal <- text:
-	default:
-	}
+	turn.Offer(l.fatal, text)
 	l.s.log.Error("message server: " + text)
 }

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"time"
@@ -12,9 +13,7 @@ import (
 // cannot be sent now are dropped, since they are asked for again. The client reconnects
 // without limit.
 func ConnectOptions(log *slog.Logger) []nats.Option {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return []nats.Option{
 		nats.ReconnectBufSize(-1),
 		nats.MaxReconnects(-1),

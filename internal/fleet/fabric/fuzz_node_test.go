@@ -109,9 +109,9 @@ func FuzzNode(f *testing.F) {
 			t.Errorf("%d requests to start something started %d", len(starts), x.Starts())
 		}
 		n.sweepParts(time.Now().Add(time.Hour))
-		if len(n.readers) > 0 || n.open != 0 || len(n.turns) > 0 || n.requests != 0 || len(n.starts) > 0 || len(n.parts) > 0 || n.partSize != 0 || n.bigs != 0 {
+		if len(n.readers) > 0 || n.open != 0 || n.turns.Len() > 0 || n.requests != 0 || len(n.starts) > 0 || len(n.parts) > 0 || n.partSize != 0 || n.bigs != 0 {
 			t.Errorf("left over: %d readers, %d writes, %d turns, %d requests, %d starts, %d parts of %d bytes, %d buffers",
-				len(n.readers), n.open, len(n.turns), n.requests, len(n.starts), len(n.parts), n.partSize, n.bigs)
+				len(n.readers), n.open, n.turns.Len(), n.requests, len(n.starts), len(n.parts), n.partSize, n.bigs)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // NodeConfig configures a node. ID, Executor and GatewayKeys are required.
@@ -97,9 +99,9 @@ type node struct {
 	readers  map[string]*reader
 	bigs     int // buffers of MaxData in use
 	writes   map[string]*write
-	open     int      // writes that have not ended
-	over     []string // keys of writes that have, the oldest first
-	turns    map[string]*turn
+	open     int                // writes that have not ended
+	over     []string           // keys of writes that have, the oldest first
+	turns    turn.Keyed[string] // to write to a process: one at a time
 	ports    map[string]*port
 }
 
@@ -148,11 +150,9 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 		id: cfg.ID, boot: corral.NewID(), now: cfg.Now, exec: cfg.Executor, conn: conn, about: cfg.About, runs: cfg.Running, can: cfg.Features, log: cfg.Log,
 		keys: map[string]nkeys.KeyPair{}, warns: rate.NewLimiter(5, 20), asked: rate.NewLimiter(10, 50), whos: make(chan struct{}, 1),
 		work: make(chan func()), parts: map[string]*assembly{}, starts: map[string]*starting{}, readers: map[string]*reader{},
-		writes: map[string]*write{}, turns: map[string]*turn{}, ports: map[string]*port{},
+		writes: map[string]*write{}, ports: map[string]*port{},
 	}
-	if n.log == nil {
-		n.log = slog.New(slog.DiscardHandler)
-	}
+	n.log = cmp.Or(n.log, slog.New(slog.DiscardHandler))
 	if n.now == nil {
 		n.now = time.Now
 	}
@@ -221,10 +221,7 @@ func (n *node) hello() {
 
 // requestHello makes live send a hello.
 func (n *node) requestHello() {
-	select {
-	case n.whos <- struct{}{}:
-	default:
-	}
+	turn.Offer(n.whos, struct{}{})
 }
 
 // publish sends a message if it can: every lost message is asked for again.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // Bounds of the memory of readers: each has a small buffer, and some readers with much
@@ -114,10 +115,7 @@ func (r *reader) grant(g Grant) {
 		r.resets++
 		r.stop()
 	}
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	turn.Offer(r.wake, struct{}{})
 }
 
 func (r *reader) idle(now time.Time) time.Duration {

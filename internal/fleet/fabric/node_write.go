@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // Bounds of the memory of writes.
@@ -40,12 +41,6 @@ type write struct {
 	seen  time.Time
 }
 
-// turn lets one write at a time use a process.
-type turn struct {
-	taken chan struct{}
-	n     int // writes that have or want it
-}
-
 func keyOfWrite(life string, n uint64) string { return life + "." + strconv.FormatUint(n, 10) }
 
 // writeKey returns the key of the write that a request is about, or "".
@@ -73,7 +68,6 @@ func (n *node) input(e *Envelope, in Input) {
 		w.limit = w.next
 		n.writes[key] = w
 		n.open++
-		n.turnOf(e.ID).n++
 		n.spawnLocked(w.run)
 		n.mu.Unlock()
 		return
@@ -120,10 +114,7 @@ func (w *write) addPiece(in Input) (refused string) {
 	case end > w.next:
 		w.queue = append(w.queue, in.Data[w.next-in.Off:])
 		w.next = end
-		select {
-		case w.wake <- struct{}{}:
-		default:
-		}
+		turn.Offer(w.wake, struct{}{})
 	}
 	report := missing || w.over || len(in.Data) == 0 || end <= in.Off
 	w.mu.Unlock()
@@ -187,22 +178,11 @@ func (w *write) run() {
 // copy hands all data to the process.
 func (w *write) copy() error {
 	n := w.n
-	n.mu.Lock()
-	t := n.turns[w.ref.ID]
-	n.mu.Unlock()
-	defer func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if t.n--; t.n == 0 {
-			delete(n.turns, w.ref.ID)
-		}
-	}()
-	select {
-	case t.taken <- struct{}{}:
-		defer func() { <-t.taken }()
-	case <-w.ctx.Done():
-		return w.ctx.Err()
+	release, err := n.turns.Take(w.ctx, w.ref.ID)
+	if err != nil {
+		return err
 	}
+	defer release()
 	p, err := n.attach(w.ctx, w.ref)
 	if err != nil {
 		return err
@@ -246,15 +226,4 @@ func (w *write) copy() error {
 			return err
 		}
 	}
-}
-
-// turnOf returns the turn of a process, and counts one more write that wants it. n.mu
-// is held.
-func (n *node) turnOf(id string) *turn {
-	t := n.turns[id]
-	if t == nil {
-		t = &turn{taken: make(chan struct{}, 1)}
-		n.turns[id] = t
-	}
-	return t
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/approvals"
+	"github.com/corral-exec/corral/internal/fleet/natskv"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
@@ -29,7 +30,7 @@ func (h *Hub) Approvals(ctx context.Context) (_ approval.Store, gateway string, 
 	if gateway, err = ownName(h.cfg.Dir); err != nil {
 		return nil, "", err
 	}
-	s, err := approvals.Open(ctx, approvals.Config{Conn: h.conn, Key: h.key, Log: h.log})
+	s, err := approvals.Open(ctx, natskv.Config{Conn: h.conn, Key: h.key, Log: h.log})
 	if err != nil {
 		return nil, "", err
 	}

@@ -28,6 +28,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -45,7 +46,9 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/fleet/join"
+	"github.com/corral-exec/corral/internal/fleet/natskv"
 	"github.com/corral-exec/corral/internal/fleet/pairing"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/nodeexec"
 )
 
@@ -100,9 +103,7 @@ type Hub struct {
 // Open opens the nodes of a gateway. Close ends it.
 func Open(cfg Config) (_ *Hub, err error) {
 	h := &Hub{cfg: cfg, log: cfg.Log, work: make(chan struct{}, 1), cancel: func() {}}
-	if h.log == nil {
-		h.log = slog.New(slog.DiscardHandler)
-	}
+	h.log = cmp.Or(h.log, slog.New(slog.DiscardHandler))
 	if own := cfg.Listen != "" || cfg.WebSocket != ""; own == (cfg.External != nil) {
 		return nil, corral.Errorf(corral.ErrInvalid, "listen for nodes, by --nodes or nodes.listen, or name a server in nats.url",
 			"nodes need one message server: the gateway's own, or an external one")
@@ -153,7 +154,7 @@ func (h *Hub) connect() (err error) {
 			return err
 		}
 		if x.Shared {
-			if registry.Bucket, err = pairing.OpenBucket(context.Background(), pairing.BucketConfig{Conn: h.conn, Key: h.key, Log: h.log}); err != nil {
+			if registry.Bucket, err = pairing.OpenBucket(context.Background(), natskv.Config{Conn: h.conn, Key: h.key, Log: h.log}); err != nil {
 				return err
 			}
 		}
@@ -248,10 +249,7 @@ func (h *Hub) changed(c pairing.Change) {
 	h.mu.Lock()
 	h.stale = append(h.stale, c.Key)
 	h.mu.Unlock()
-	select {
-	case h.work <- struct{}{}:
-	default:
-	}
+	turn.Offer(h.work, struct{}{})
 }
 
 // flushLimit bounds the time that a key keeps its connections to receive the decision.

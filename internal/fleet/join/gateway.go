@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,9 +57,7 @@ const maxQueued = 1024
 
 // Open makes a desk. Close ends it.
 func Open(cfg Config) (*Desk, error) {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	d := &Desk{cfg: cfg, warns: rate.NewLimiter(1, 10), often: rate.Sometimes{Interval: time.Minute}, nonces: map[string]string{}, asks: map[string]*rate.Limiter{}}
 	ask, _ := fabric.PairSubjects("*")
 	var err error

@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"encoding/hex"
 	"net"
 	"strconv"
@@ -73,9 +74,7 @@ func (l Line) String() string {
 	if l.WebSocket {
 		scheme = schemeWSS
 	}
-	if cert == "" {
-		cert = system
-	}
+	cert = cmp.Or(cert, system)
 	return scheme + "://" + strings.Join(l.Hosts, ",") + "/" + l.Key + "/" + cert
 }
 

@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -34,9 +35,7 @@ type Options struct {
 // Request asks until the machine is a node, and returns the verdict. The error is an
 // ErrDenied if the machine is rejected, and ctx's error when that ends.
 func Request(ctx context.Context, o Options) (Verdict, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	public, err := o.Key.PublicKey()
 	if err != nil {
 		return Verdict{}, err

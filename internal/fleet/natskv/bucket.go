@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // Patience bounds a change while a caller waits: servers take seconds to elect a
@@ -164,16 +166,8 @@ func (b *Bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
 
 // says reports whether err comes from the message server with one of these codes.
 func says(err error, codes ...jetstream.ErrorCode) bool {
-	var api *jetstream.APIError
-	if !errors.As(err, &api) {
-		return false
-	}
-	for _, c := range codes {
-		if api.ErrorCode == c {
-			return true
-		}
-	}
-	return false
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && slices.Contains(codes, api.ErrorCode)
 }
 
 // explain translates an error of the message server.
@@ -402,10 +396,7 @@ func (b *Bucket) Purge(pattern string, keep uint64) {
 		return
 	}
 	b.useless[pattern] = keep
-	select {
-	case b.work <- struct{}{}:
-	default:
-	}
+	turn.Offer(b.work, struct{}{})
 }
 
 // PurgeParts soon removes the parts of entries that match a pattern.
@@ -473,10 +464,7 @@ func (b *Bucket) News(pattern string) <-chan struct{} {
 
 func (b *Bucket) follow(pattern string, news chan<- struct{}) {
 	tell := func() {
-		select {
-		case news <- struct{}{}:
-		default:
-		}
+		turn.Offer(news, struct{}{})
 	}
 	connected := b.cfg.Conn.StatusChanged(nats.CONNECTED)
 	defer b.cfg.Conn.RemoveStatusListener(connected)

@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 const (
@@ -59,10 +60,7 @@ func (n *life) options(ctx context.Context) []nats.Option {
 			}
 		}),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
-			select {
-			case n.troubles <- err:
-			default: // the caller gets another error
-			}
+			turn.Offer(n.troubles, err) // the caller gets another error
 		}),
 	)
 }
@@ -107,7 +105,7 @@ func (n *life) unreachable(err error) error {
 		err = strange // it differs with each attempt
 	}
 	hinted := hintOr(err, hint)
-	if e := (*corral.Error)(nil); errors.As(err, &e) && e.Err != nil {
+	if e, ok := errors.AsType[*corral.Error](err); ok && e.Err != nil {
 		err = e.Err // the outer error repeats the address
 	}
 	return corral.Errorf(corral.ErrUnavailable, hinted, "cannot connect to the gateway at %s: %w", n.where(), err)

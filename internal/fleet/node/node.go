@@ -108,9 +108,7 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg: cfg, state: cfg.State, log: cfg.Log, verdicts: make(chan verdict), served: make(chan error), troubles: make(chan error, 1),
 		record: Record{PID: os.Getpid(), Version: cfg.Hello.Version, StartedAt: now(), Setup: cfg.Setup},
 	}
-	if n.log == nil {
-		n.log = slog.New(slog.DiscardHandler)
-	}
+	n.log = cmp.Or(n.log, slog.New(slog.DiscardHandler))
 	if err := n.state.save(); err != nil {
 		return err
 	}

@@ -4,13 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/natskv"
@@ -29,18 +25,6 @@ const (
 	readTries = 5
 )
 
-// BucketConfig configures a Bucket. Conn and Key are required.
-type BucketConfig struct {
-	// Conn may use JetStream. The caller closes it, after the Registry.
-	Conn *nats.Conn
-	// Key signs the entries: the gateways' key, the same for all of them.
-	Key nkeys.KeyPair
-	// Replicas is the number of servers that keep it, if the bucket has to be created.
-	// 0: three in a cluster, else one.
-	Replicas int
-	Log      *slog.Logger
-}
-
 // A Bucket keeps the registry of several gateways at their message server, in a
 // key-value bucket of JetStream. See the package's doc.
 type Bucket struct {
@@ -55,11 +39,11 @@ type Bucket struct {
 	large    bool              // it is in parts
 }
 
-// OpenBucket opens the bucket, and creates it if needed.
-func OpenBucket(ctx context.Context, cfg BucketConfig) (*Bucket, error) {
-	kv, err := natskv.Open(ctx, natskv.Config{
-		Conn: cfg.Conn, Name: BucketName, Holds: "the registry of nodes", Key: cfg.Key, MaxText: maxFile, Replicas: cfg.Replicas, Log: cfg.Log,
-	})
+// OpenBucket opens the bucket, and creates it if needed. It sets what of the configuration
+// is the same for every registry. The caller closes the connection, after the Registry.
+func OpenBucket(ctx context.Context, cfg natskv.Config) (*Bucket, error) {
+	cfg.Name, cfg.Holds, cfg.MaxText = BucketName, "the registry of nodes", maxFile
+	kv, err := natskv.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -9,12 +9,12 @@ import (
 	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
-	"strconv"
 	"strings"
 
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // Lengths, in characters.
@@ -159,10 +159,4 @@ func proves(mac []byte, hash, nodeKey, gatewayKey string) bool {
 }
 
 // quote quotes the beginning of s for an error.
-func quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		return strconv.Quote(strings.ToValidUTF8(s[:most], "")) + "…"
-	}
-	return strconv.Quote(s)
-}
+func quote(s string) string { return words.QuoteStart(s, 80) }

@@ -279,11 +279,7 @@ func cloneLabels(labels map[string]string) map[string]string {
 	if len(labels) == 0 {
 		return nil
 	}
-	c := make(map[string]string, len(labels))
-	for k, v := range labels {
-		c[k] = v
-	}
-	return c
+	return maps.Clone(labels)
 }
 
 // recordAnswer stores the answer to a request. mu is held.
