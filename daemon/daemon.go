@@ -103,7 +103,8 @@ func (g *Gateway) Agent(name string) session.Agent { return g.g.Agent(name) }
 func (g *Gateway) Tools(agent, model string) mcp.Tools { return g.g.Tools(agent, model) }
 
 // Serve serves until ctx ends, and then lets go of everything as Close does; or until Close
-// is called, which leaves no time for requests under way. Commands go on. It is an error of kind corral.ErrInvalid if Options.Serve was not set.
+// is called, which leaves no time for requests under way. Commands go on. It is an error of
+// kind corral.ErrInvalid if Options.Serve was not set.
 func (g *Gateway) Serve(ctx context.Context) error { return g.g.Serve(ctx) }
 
 // Close lets go of everything. Commands go on.
