@@ -88,6 +88,9 @@ func TestClaimOfWhatIsStuck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := b.warden.Close(); err != nil { // a container of the pool has none yet
+		t.Fatal(err)
+	}
 	set := *e.set.Load()
 	b.Sandbox, b.Hash = "", set.hash
 	ours, theirs := net.Pipe()

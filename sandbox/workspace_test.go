@@ -82,6 +82,7 @@ func TestSweepOfSharedDirectory(t *testing.T) {
 		if _, err := os.Stat(state); (err == nil) != (kept != "") {
 			t.Errorf("with %s: %v", with, err)
 		}
+		_ = e.Close() // its goroutines; all else of it is gone
 	}
 }
 
