@@ -320,7 +320,11 @@ func TestRunShellCommandAsks(t *testing.T) {
 			if err != nil || r.Failed() {
 				t.Errorf("%s: %+v, %v", agent, r, err)
 			}
-			if _, err := os.Stat(filepath.Join(g.work, dir)); err != nil {
+			_, err = os.Stat(filepath.Join(g.work, dir))
+			for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // it is in the background
+				_, err = os.Stat(filepath.Join(g.work, dir))
+			}
+			if err != nil {
 				t.Errorf("%s: %v", agent, err)
 			}
 		}
