@@ -44,7 +44,7 @@ func TestNoConfig(t *testing.T) {
 	}
 }
 
-// Close ends Serve, which is no failure of it. It can be called again.
+// Serve returns no error when Close ends it. Close can be called again.
 func TestCloseEndsServe(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "corral.json5")

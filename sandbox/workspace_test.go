@@ -35,8 +35,8 @@ func (e *sweptEngine) RemoveVolume(_ context.Context, name string) error {
 	return e.fails
 }
 
-// Of a state directory that a killed program's ephemeral sandbox shared with another, or with
-// somebody's files, only what was the ephemeral one's is removed.
+// A killed program leaves an ephemeral sandbox in a state directory, where another sandbox or
+// other files are as well. A sweep removes only what belongs to the ephemeral one.
 func TestSweepOfSharedDirectory(t *testing.T) {
 	for _, with := range []string{"a sandbox", "files", "nothing"} {
 		state := filepath.Join(testdir.New(t), "state")

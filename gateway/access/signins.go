@@ -116,8 +116,8 @@ func (s *SignIns) Begin(ref string) (SignedIn, error) {
 	return in, s.write(append(list, signIn{hash(in.Cookie), hash(in.Token), ref, in.Expires}))
 }
 
-// withRoom is a list, the oldest first, with room for one more. If it is full, whose Ref has
-// most of it loses the oldest: no key signs the browsers of others out.
+// withRoom is a list, the oldest first, with room for one more. In a full list the Ref with
+// the most sign-ins loses its oldest: no key signs the browsers of others out.
 func withRoom(list []signIn) []signIn {
 	for len(list) >= maxSignIns {
 		n, largest := map[string]int{}, ""

@@ -103,7 +103,7 @@ func TestProcessesOfOthers(t *testing.T) {
 	}
 }
 
-// raced are files of which one directory becomes a file while they are listed.
+// raced are files. One of their directories becomes a file while they are listed.
 type raced struct {
 	files.Directory
 	t *testing.T

@@ -20,19 +20,10 @@ func TestApprovedByTheRightOfItsKey(t *testing.T) {
 		sandbox: { mode: "off" }, gateway: { listen: "127.0.0.1:0" },
 		agents: { defaults: { workspace: "WORK", tools: { exec: { host: "gateway", security: "full", ask: "always" } } } },
 	}`)
-	desk, owner := g.s.hosts.policies.desk, g.client("main")
+	desk := g.s.hosts.policies.desk
 	as := func(agent string, quota api.Quota) (*client.Client, api.MadeKey) {
 		t.Helper()
-		made, err := owner.NewKey(t.Context(), api.NewKey{Name: "of " + agent, Role: "agent", Agents: []string{agent}, Quota: quota})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := client.New(client.Options{URL: "http://" + g.s.listeners[len(g.s.listeners)-1].Addr().String(), Token: made.Secret, Agent: agent, Retry: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c, made
+		return g.withKey(api.NewKey{Name: "of " + agent, Role: "agent", Agents: []string{agent}, Quota: quota}, agent)
 	}
 	ask := func(c *client.Client, agent, id string) string {
 		t.Helper()
@@ -90,7 +81,7 @@ func TestApprovedByTheRightOfItsKey(t *testing.T) {
 
 	gone, key := as("gone", api.Quota{})
 	three := ask(gone, "gone", "three")
-	if err := owner.RevokeKey(t.Context(), key.ID); err != nil {
+	if err := g.client("main").RevokeKey(t.Context(), key.ID); err != nil {
 		t.Fatal(err)
 	}
 	allow(three)

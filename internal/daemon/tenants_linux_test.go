@@ -28,6 +28,29 @@ func tenantsFor(t *testing.T) time.Duration {
 	return d
 }
 
+// withKey is a client that acts for an agent with a new key, over TCP.
+func (g *serving) withKey(n api.NewKey, agent string) (*client.Client, api.MadeKey) {
+	g.t.Helper()
+	i := slices.IndexFunc(g.s.listeners, overTCP)
+	if i < 0 {
+		g.t.Fatal("the gateway does not listen on TCP")
+	}
+	made, err := g.client("main").NewKey(g.t.Context(), n)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	c, err := client.New(client.Options{URL: "http://" + g.s.listeners[i].Addr().String(), Token: made.Secret, Agent: agent, Retry: -1})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			g.t.Error(err)
+		}
+	})
+	return c, made
+}
+
 // Two tenants with two keys each share a gateway. One asks for more than it may have,
 // all the time: it gets what it may have to the unit, and neither sees or hears anything
 // of the other.
@@ -36,27 +59,9 @@ func TestTenants(t *testing.T) {
 		sandbox: { mode: "off" }, gateway: { listen: "127.0.0.1:0" },
 		agents: { defaults: { workspace: "WORK", tools: { exec: { host: "gateway", security: "full", ask: "off" } } } },
 	}`)
-	i := slices.IndexFunc(g.s.listeners, overTCP)
-	if i < 0 {
-		t.Fatal("the gateway does not listen on TCP")
-	}
-	url := "http://" + g.s.listeners[i].Addr().String()
-	owner := g.client("main")
 	as := func(n api.NewKey, agent string) *client.Client {
 		t.Helper()
-		made, err := owner.NewKey(t.Context(), n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := client.New(client.Options{URL: url, Token: made.Secret, Agent: agent, Retry: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		c, _ := g.withKey(n, agent)
 		return c
 	}
 	const most, rate = 3, 150

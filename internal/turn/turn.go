@@ -1,7 +1,7 @@
 // Package turn has a lock for which a context bounds the wait, and a send that never
-// waits. A method of the
-// contract that takes a context waits for no sync.Mutex that others hold while
-// they wait for something else: it would not return when its context ends.
+// waits. A method of the contract that takes a context waits for no sync.Mutex that
+// others hold while they wait for something else: it would not return when its context
+// ends.
 package turn
 
 import (

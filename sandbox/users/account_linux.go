@@ -97,7 +97,7 @@ func replacement(root int, path, file string, change func([]byte) []byte) (_ *mo
 	}
 	fd, err := unix.Openat2(root, path, &how)
 	if errors.Is(err, unix.EXDEV) {
-		return nil, nil // it is no file of the image's
+		return nil, nil // it leads out of the image
 	}
 	if err != nil {
 		return nil, ignoreMissing(err)
