@@ -17,7 +17,7 @@ import (
 func Decide(req Request, rules Rules, view View) Decision {
 	j := &judge{reading: read(req, view), rules: rules}
 	j.sort()
-	d := Decision{Security: rules.Security, Ask: rules.Ask, AskFallback: rules.AskFallback, Findings: j.found, Segments: []Segment{}}
+	d := Decision{Security: rules.Security, Ask: rules.Ask, AskFallback: rules.AskFallback, Findings: j.found}
 	if !rules.Security.Value.Valid() { // not set
 		d.Security.Value = SecurityDeny
 	}
@@ -26,6 +26,7 @@ func Decide(req Request, rules Rules, view View) Decision {
 	}
 	j.judge(&d)
 	d.Reason = oneLine(d.Reason)
+	d.Segments = make([]Segment, 0, len(j.calls))
 	for _, c := range j.calls {
 		for _, seg := range c.segments {
 			d.Segments = append(d.Segments, *seg)

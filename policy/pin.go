@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
-
-	"github.com/corral-exec/corral/internal/programs"
 )
 
 // pin rewrites a command with the path of every program in it. If some of its programs
@@ -41,7 +39,7 @@ func (r *reading) pin() (*Pinned, string) {
 	if len(r.req.Shell) > 0 {
 		switch filepath.Base(r.req.Shell[0]) {
 		case "sh", "bash", "dash":
-			_, got := r.program(programs.Literal(r.req.Shell[0]), false)
+			got := r.search(sought{r.req.Dir, r.req.Shell[0]})
 			if got.path == "" {
 				return nil, "the shell " + r.req.Shell[0] + ": " + got.why
 			}

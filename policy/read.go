@@ -104,9 +104,11 @@ func (s *script) shape() string {
 // in it runs.
 func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 	w, got := r.program(argv[0], c.moved)
-	argv = append([]Word{w}, argv[1:]...)
+	if w != argv[0] {
+		argv = append([]Word{w}, argv[1:]...)
+	}
 	seg := &Segment{
-		Text: c.text, Offset: c.offset, Depth: c.depth, Words: argv, Wrappers: slices.Clone(wrappers),
+		Text: c.text, Offset: c.offset, Depth: c.depth, Words: argv, Argv: make([]string, 0, len(argv)), Wrappers: slices.Clone(wrappers),
 		Path: got.path, RealPath: got.real, missing: got.why, call: c,
 	}
 	if c.depth > 0 {

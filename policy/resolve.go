@@ -22,8 +22,9 @@ type finder struct {
 
 // located is the file of a program.
 type located struct {
-	path, real string
+	path, real string // real is without symbolic links
 	why        string // why there is none
+	plain      bool   // path itself is no symbolic link
 }
 
 // special are the characters behind a tilde that do not stand for themselves.
@@ -64,14 +65,14 @@ func (f *finder) look(dir, name string) located {
 	s := sought{dir, name}
 	got, ok := f.known[s]
 	if !ok {
-		got = f.search(s)
+		got = f.resolve(f.search(s))
 		f.known[s] = got
 	}
 	return got
 }
 
-// search finds the first file on PATH that can be executed. For a shell, an empty
-// entry of PATH is the working directory.
+// search finds the first file on PATH that can be executed, and leaves its links as they
+// are. For a shell, an empty entry of PATH is the working directory.
 func (f *finder) search(s sought) located {
 	if s.name == "" {
 		return located{why: "the program has no name"}
@@ -140,17 +141,25 @@ func (f *finder) file(path string) located {
 	if err := f.view.Executable(path); err != nil {
 		return located{why: path + " cannot be executed"}
 	}
-	var real string
-	if plain {
-		real, err = f.directory(filepath.Dir(path))
-		real = filepath.Join(real, filepath.Base(path))
+	return located{path: path, plain: plain}
+}
+
+// resolve adds the path without symbolic links.
+func (f *finder) resolve(got located) located {
+	if got.path == "" {
+		return got
+	}
+	var err error
+	if got.plain {
+		got.real, err = f.directory(filepath.Dir(got.path))
+		got.real = filepath.Join(got.real, filepath.Base(got.path))
 	} else {
-		real, err = f.view.RealPath(path)
+		got.real, err = f.view.RealPath(got.path)
 	}
 	if err != nil {
 		return located{why: "cannot be looked at: " + err.Error()}
 	}
-	return located{path: path, real: real}
+	return got
 }
 
 // directory resolves the symbolic links of a directory, once for each directory.

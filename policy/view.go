@@ -3,7 +3,6 @@ package policy
 import (
 	"io/fs"
 	"os"
-	"path/filepath"
 )
 
 // OS is the file system of this machine, as this process may use it.
@@ -16,7 +15,7 @@ func (OS) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 func (OS) Type(path string) (fs.FileMode, error) { return typeOf(path) }
 
 // RealPath implements View.
-func (OS) RealPath(path string) (string, error) { return filepath.EvalSymlinks(path) }
+func (OS) RealPath(path string) (string, error) { return realPath(path) }
 
 // Executable implements View.
 func (OS) Executable(path string) error { return executable(path) }

@@ -5,6 +5,7 @@ package policy
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 const nonblock = 0
@@ -13,6 +14,8 @@ func executable(path string) error {
 	_, err := os.Stat(path) // such systems have no permission for it
 	return err
 }
+
+func realPath(path string) (string, error) { return filepath.EvalSymlinks(path) }
 
 func typeOf(path string) (fs.FileMode, error) {
 	info, err := os.Lstat(path)

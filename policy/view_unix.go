@@ -5,6 +5,8 @@ package policy
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,6 +18,24 @@ func executable(path string) error {
 		return &os.PathError{Op: "access", Path: path, Err: err}
 	}
 	return nil
+}
+
+// realPath is filepath.EvalSymlinks. A path without links, as most are, costs no memory.
+func realPath(path string) (string, error) {
+	if path == "" || path[0] != '/' || filepath.Clean(path) != path {
+		return filepath.EvalSymlinks(path)
+	}
+	for end := 1; end < len(path); {
+		next := strings.IndexByte(path[end:], '/')
+		if next < 0 {
+			next = len(path) - end
+		}
+		if kind, err := typeOf(path[:end+next]); err != nil || kind == fs.ModeSymlink {
+			return filepath.EvalSymlinks(path)
+		}
+		end += next + 1
+	}
+	return path, nil
 }
 
 func typeOf(path string) (fs.FileMode, error) {
