@@ -247,7 +247,7 @@ func (h hostPolicy) sayApprove(ctx context.Context, agent, text, bot, by string)
 	if err != nil {
 		return "", err
 	}
-	desk := h.hosts.policies.desk
+	desk := answers{h.hosts.policies.desk}
 	rec, err := desk.Get(agent, reply.ID)
 	if err != nil {
 		return "", err

@@ -163,7 +163,7 @@ func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error
 func (s *Gateway) makeServer(ctx context.Context) error {
 	cfg := gateway.Config{
 		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Files: s.hosts.files, DialPort: s.hosts.dialPort, DialNode: s.hosts.dialNode, Log: s.log,
-		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
+		Approvals: answers{s.hosts.policies.desk}, Rules: s.hosts.policies.file,
 		Policy: hostPolicy{s.hosts}, Configuration: configuration{s.hosts.policies.live, s.opt.configFlags()}, Doctor: s.opt.Doctor,
 	}
 	as := s.hosts.policies.live.Config().Gateway

@@ -218,6 +218,24 @@ func (r released) Denied(_ context.Context, rec approval.Record, why string, att
 	})
 }
 
+// answers are the approvals as clients answer them.
+type answers struct{ *approval.Desk }
+
+// sessionLimit is how long an answer waits for the session of the command that it allows.
+const sessionLimit = time.Second
+
+// Answer is that of the Desk. A command that it allows has its session by then, for the
+// client to find, unless that takes longer than sessionLimit.
+func (a answers) Answer(ctx context.Context, id string, given approval.Answer) (approval.Record, error) {
+	rec, err := a.Desk.Answer(ctx, id, given)
+	if err == nil && rec.State == approval.Allowed && rec.StartID() != "" {
+		wait, cancel := context.WithTimeout(ctx, sessionLimit)
+		defer cancel()
+		_, _ = a.WaitWhile(wait, id, approval.Allowed) // a session begins before its approval is used
+	}
+	return rec, err
+}
+
 // ApprovalsPath is where the file of approvals is that goes with a state
 // directory.
 func ApprovalsPath(c *config.Config, stateDir string) string {

@@ -348,6 +348,11 @@ func (d *Desk) wait(ctx context.Context, more <-chan struct{}) error {
 
 // Wait returns a record when it is no longer pending.
 func (d *Desk) Wait(ctx context.Context, id string) (Record, error) {
+	return d.WaitWhile(ctx, id, Pending)
+}
+
+// WaitWhile returns a record when it is no longer in that state.
+func (d *Desk) WaitWhile(ctx context.Context, id string, s State) (Record, error) {
 	for {
 		d.mu.Lock()
 		r, ok := d.records[id]
@@ -356,7 +361,7 @@ func (d *Desk) Wait(ctx context.Context, id string) (Record, error) {
 		switch {
 		case !ok:
 			return Record{}, corral.Errorf(corral.ErrNotFound, "", "unknown or expired approval id %s", quote(id))
-		case r.State != Pending:
+		case r.State != s:
 			return *r, nil
 		}
 		if err := d.wait(ctx, more); err != nil {

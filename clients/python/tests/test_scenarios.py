@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import json
 import os
@@ -144,11 +143,7 @@ class Scenarios(unittest.IsolatedAsyncioTestCase):
         seen = [a["approvalId"] async for a in self.client.approval_changes(0, once=True)]
         self.assertLessEqual({allowed, denied}, set(seen))
         answered = await self.client.answer(allowed, "allow-once", by="alice")
-        session = None
-        while session is None:  # the gateway starts it soon
-            with contextlib.suppress(corral.NotFoundError):
-                session = await self.client.session(answered["commandId"])
-        await session.wait(30)
+        await (await self.client.session(answered["commandId"])).wait(30)
         self.assertEqual((await self.client.answer(denied, "deny", by="alice"))["state"], "denied")
         with self.assertRaises(corral.ConflictError):
             await self.client.answer(denied, "allow-once", by="bob")

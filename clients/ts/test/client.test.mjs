@@ -206,13 +206,7 @@ describe("a gateway", () => {
     }
     assert.deepEqual(seen, [[asked.approvalId, "pending"]]);
     const answered = await corral.answer(asked.approvalId, "allow-once", { by: "alice" });
-    let session;
-    while (session === undefined) { // the gateway starts it soon
-      session = await corral.session(answered.commandId).catch((e) => {
-        if (!(e instanceof api.NotFoundError)) throw e;
-      });
-    }
-    await session.wait({ timeout: 30 });
+    await (await corral.session(answered.commandId)).wait({ timeout: 30 });
     assert.equal((await corral.run(`cat ${path}`)).text, "yes\n");
     await assert.rejects(corral.answer(asked.approvalId, "deny"), api.ConflictError);
     await assert.rejects(corral.run("echo no", options), api.ApprovalPendingError);
