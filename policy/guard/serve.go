@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -58,13 +60,15 @@ const retryDelay = 5 * time.Second
 
 // Serve follows the desk until ctx ends, and calls h for each answer. It handles only the
 // approvals of this gateway: other gateways at a shared desk handle their own. It begins
-// with the answers that were left when the program stopped.
+// with the answers that were left when the program stopped. The commands of an agent for one
+// machine are started in the order of their answers; no other waits for them.
 func (g *Guard) Serve(ctx context.Context, h Handler) {
+	a := acting{guard: g, handler: h, last: map[string]chan struct{}{}}
+	defer a.owned.Wait()
 	var after int64
-	begun := false            // the answers from before this start of the program have been seen
-	again := map[string]due{} // failed ones to try again, by approval; others do not wait for them
+	begun := false // the answers from before this start of the program have been seen
 	for ctx.Err() == nil {
-		changed, next, err := g.changes(ctx, after, len(again) > 0)
+		changed, next, err := g.cfg.Desk.Changes(ctx, after)
 		if err != nil {
 			if ctx.Err() == nil {
 				g.cfg.Log.Error("cannot follow the approvals", "error", err)
@@ -72,53 +76,53 @@ func (g *Guard) Serve(ctx context.Context, h Handler) {
 			}
 			continue
 		}
-		now := make([]due, 0, len(changed))
 		for _, rec := range changed {
-			delete(again, rec.ID)
 			if g.cfg.Desk.Own(rec) {
-				now = append(now, due{rec: rec, fresh: begun})
-			}
-		}
-		for _, d := range again {
-			if !time.Now().Before(d.at) {
-				now = append(now, d)
-			}
-		}
-		for _, d := range now {
-			delete(again, d.rec.ID)
-			if ctx.Err() != nil {
-				return
-			}
-			if err := g.handleAnswer(ctx, d.rec, h, d.fresh); err != nil {
-				g.cfg.Log.Error("cannot do what follows from an approval; trying again", "approval", d.rec.ID, "state", d.rec.State, "error", err)
-				d.at = time.Now().Add(retryDelay)
-				again[d.rec.ID] = d
+				a.act(ctx, rec, begun)
 			}
 		}
 		after, begun = next, true
 	}
 }
 
-// due is a record to act on, and when.
-type due struct {
-	rec   approval.Record
-	fresh bool // it changed since this start of the program
-	at    time.Time
+// acting is what Serve does at a time.
+type acting struct {
+	guard   *Guard
+	handler Handler
+	owned   sync.WaitGroup
+
+	mu   sync.Mutex
+	last map[string]chan struct{} // of an agent and a machine: closed when its last record was acted on
 }
 
-// changes waits for changes of the desk. With again it waits for retryDelay at most, and
-// may return none.
-func (g *Guard) changes(ctx context.Context, after int64, again bool) ([]approval.Record, int64, error) {
-	if !again {
-		return g.cfg.Desk.Changes(ctx, after)
-	}
-	wait, cancel := context.WithTimeout(ctx, retryDelay)
-	defer cancel()
-	changed, next, err := g.cfg.Desk.Changes(wait, after)
-	if err != nil && wait.Err() != nil && ctx.Err() == nil {
-		return nil, after, nil
-	}
-	return changed, next, err
+// act acts on a record after those before it, and tries again until that succeeds or the
+// record changes. Fresh is as for handleAnswer.
+func (a *acting) act(ctx context.Context, rec approval.Record, fresh bool) {
+	lane, done := fmt.Sprintf("%q %s %q", rec.Agent, rec.Host, rec.Node), make(chan struct{})
+	a.mu.Lock()
+	before := a.last[lane]
+	a.last[lane] = done
+	a.mu.Unlock()
+	a.owned.Go(func() {
+		if before != nil {
+			<-before
+		}
+		err := a.guard.handleAnswer(ctx, rec, a.handler, fresh)
+		close(done)
+		a.mu.Lock()
+		if a.last[lane] == done {
+			delete(a.last, lane)
+		}
+		a.mu.Unlock()
+		for err != nil && ctx.Err() == nil {
+			a.guard.cfg.Log.Error("cannot do what follows from an approval; trying again", "approval", rec.ID, "state", rec.State, "error", err)
+			sleep(ctx, retryDelay)
+			if now, gone := a.guard.cfg.Desk.Get(rec.Agent, rec.ID); gone == nil && now.Seq != rec.Seq {
+				return
+			}
+			err = a.guard.handleAnswer(ctx, rec, a.handler, fresh)
+		}
+	})
 }
 
 // handleAnswer acts on a record: it runs the command or tells the agent that it will not

@@ -216,3 +216,49 @@ func TestConcurrently(t *testing.T) {
 		t.Errorf("%d answers count; %+v, %q", won, ran, denials)
 	}
 }
+
+// slowStart is a record whose command "slow" begins when it is let go.
+type slowStart struct {
+	*record
+	begins, letGo chan struct{}
+}
+
+func (h slowStart) Run(ctx context.Context, rec approval.Record, cmd corral.Command) error {
+	if cmd.ID == "slow" {
+		h.begins <- struct{}{}
+		<-h.letGo
+	}
+	return h.record.Run(ctx, rec, cmd)
+}
+
+// A command that does not begin, as on a node that hangs, delays those of its agent there,
+// whose order stays, and no others.
+func TestSlowStart(t *testing.T) {
+	r := newRig(t, onHost)
+	h := slowStart{&record{rig: r, changed: make(chan struct{}, 10)}, make(chan struct{}), make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); r.guard.Serve(ctx, h) }()
+	r.stop = func() { cancel(); <-done }
+
+	first, second := r.pending(corral.Command{ID: "slow", Shell: "tool a"}), r.pending(corral.Command{ID: "after", Shell: "tool b"})
+	_, err := r.guard.For("other")(t.Context(), corral.Command{ID: "else", Shell: "tool c"}, gateway)
+	other, ok := approval.AsPending(err)
+	if !ok {
+		t.Fatal(err)
+	}
+	r.answer(first, approval.AllowOnce)
+	<-h.begins
+	r.answer(second, approval.AllowOnce)
+	r.answer(other.Record, approval.AllowOnce)
+	h.next()
+	if ran, _, _ := h.got(); len(ran) != 1 || ran[0].ID != "else" {
+		t.Errorf("%+v", ran)
+	}
+	close(h.letGo)
+	h.next()
+	h.next()
+	if ran, _, _ := h.got(); len(ran) != 3 || ran[1].ID != "slow" || ran[2].ID != "after" {
+		t.Errorf("%+v", ran)
+	}
+}
