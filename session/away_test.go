@@ -33,7 +33,6 @@ func TestListOfTheAway(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.begin("sleep", Options{Background: true})
 		r.m.cfg.Executor = func(context.Context, string) (corral.Executor, error) { return dumb{r.x}, nil }
-		r.m.agents = map[string]*executorOf{}
 		for range 5 {
 			r.begin("sleep", Options{Background: true})
 		}

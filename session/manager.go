@@ -20,8 +20,8 @@ type Config struct {
 	// Dir holds the table of sessions. It is created if needed. One Manager at a time
 	// can have it open.
 	Dir string
-	// Executor returns the executor of an agent's commands. It is called once for each
-	// agent, and again after an error. The Manager does not close executors; close them
+	// Executor returns the executor of an agent's commands. It is called for each command,
+	// so it does not open one each time. The Manager does not close executors; close them
 	// after it.
 	Executor func(ctx context.Context, agent string) (corral.Executor, error)
 
@@ -78,7 +78,6 @@ type Manager struct {
 	closed   bool
 	sessions map[string]*Session
 	running  map[string]*atomic.Int64 // sessions without an end, by agent
-	agents   map[string]*executorOf
 	leaving  map[string]bool // removed here, but perhaps not yet by their executor
 
 	begun, failed atomic.Int64 // see Totals
@@ -90,12 +89,6 @@ var (
 	errClosed   = corral.Errorf(corral.ErrUnavailable, "", "the gateway's sessions are closed")
 	errDraining = corral.Errorf(corral.ErrUnavailable, "try again when it is back", "the gateway is stopping, and starts nothing")
 )
-
-// executorOf is an agent's executor, nil until it is available.
-type executorOf struct {
-	asking chan struct{} // a token: one asks at a time
-	ex     corral.Executor
-}
 
 // firstLook bounds the time that Open waits for executors to report on sessions without
 // an end. Those of a sandbox that is paused answer when it is resumed, and clients give up
@@ -114,7 +107,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, events: newEventLog(),
 		draining: make(chan struct{}), sweep: make(chan struct{}, 1),
-		sessions: map[string]*Session{}, running: map[string]*atomic.Int64{}, agents: map[string]*executorOf{}, leaving: map[string]bool{},
+		sessions: map[string]*Session{}, running: map[string]*atomic.Int64{}, leaving: map[string]bool{},
 	}
 	var err error
 	if m.journal, err = openJournal(cfg.Dir, m.replay, m.log); err != nil {
@@ -257,41 +250,6 @@ func (m *Manager) adoptAll() []<-chan struct{} {
 	return looked
 }
 
-// executor returns the executor of the agent's commands.
-func (m *Manager) executor(ctx context.Context, agent string) (corral.Executor, error) {
-	m.mu.Lock()
-	a := m.agents[agent]
-	if a == nil {
-		a = &executorOf{asking: make(chan struct{}, 1)}
-		m.agents[agent] = a
-	}
-	ex := a.ex
-	m.mu.Unlock()
-	if ex != nil {
-		return ex, nil
-	}
-	select {
-	case a.asking <- struct{}{}:
-		defer func() { <-a.asking }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	m.mu.Lock()
-	ex = a.ex
-	m.mu.Unlock()
-	if ex != nil {
-		return ex, nil
-	}
-	ex, err := m.cfg.Executor(ctx, agent)
-	if err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	a.ex = ex
-	m.mu.Unlock()
-	return ex, nil
-}
-
 // spawn runs f in a goroutine that ends with the Manager, unless the Manager is closed.
 func (m *Manager) spawn(f func()) bool {
 	m.mu.Lock()
@@ -370,9 +328,13 @@ func (m *Manager) put(s *Session) {
 
 // pull removes a session, which may be nil, from the table. mu is held.
 func (m *Manager) pull(s *Session) {
-	if s != nil {
-		delete(m.sessions, s.id)
-		s.uncount()
+	if s == nil {
+		return
+	}
+	delete(m.sessions, s.id)
+	s.uncount()
+	if n := m.running[s.start.Agent]; n != nil && n.Load() == 0 {
+		delete(m.running, s.start.Agent)
 	}
 }
 

@@ -84,7 +84,7 @@ func (m *Manager) restore(id, agent string, agents []string) bool {
 }
 
 func (m *Manager) takeFor(agent, id string) error {
-	ex, err := m.executor(m.life, agent)
+	ex, err := m.cfg.Executor(m.life, agent)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (m *Manager) removeLeft(left map[string]string) {
 			if again { // begun anew, under the same ID
 				return true
 			}
-			ex, err := m.executor(m.life, agent)
+			ex, err := m.cfg.Executor(m.life, agent)
 			var p corral.Process
 			if err == nil {
 				p, err = ex.Attach(m.life, id)

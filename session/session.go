@@ -73,7 +73,7 @@ func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
 	if err := s.m.journal.add(line{Op: opStart, ID: s.id, Start: &s.start}); err != nil {
 		return s.notBegun(err)
 	}
-	ex, err := s.m.executor(ctx, s.start.Agent)
+	ex, err := s.m.cfg.Executor(ctx, s.start.Agent)
 	if err != nil {
 		return s.notBegun(err)
 	}
@@ -211,7 +211,7 @@ func (s *Session) reattach(looked func()) corral.Process {
 }
 
 func (s *Session) attach(ctx context.Context) (corral.Process, error) {
-	ex, err := s.m.executor(ctx, s.start.Agent)
+	ex, err := s.m.cfg.Executor(ctx, s.start.Agent)
 	if err != nil {
 		return nil, err
 	}

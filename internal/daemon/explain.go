@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/recent"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/policy"
@@ -38,7 +39,7 @@ func Explain(ctx context.Context, opt Options, stateDir string, nodes guard.Node
 	}
 	p.decide(ex, nodes)
 	h := &hosts{
-		opt: o, stateDir: stateDir, log: o.Log, gateway: ex, nodes: nodeexec.None{}, policies: p, agents: map[string]*agentHosts{},
+		opt: o, stateDir: stateDir, log: o.Log, gateway: ex, nodes: nodeexec.None{}, policies: p, agents: recent.New[*agentHosts](recentAgents),
 		timeout: func(c config.Agent) time.Duration { return c.Tools.Exec.Timeout.Value },
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
@@ -59,7 +60,7 @@ func (h hostPolicy) Explain(ctx context.Context, agent string, cmd corral.Comman
 	if err != nil {
 		return guard.Refusal(agent, cmd, route, err)
 	}
-	placed, err := on.placed(ctx, cmd, route)
+	placed, err := on.placed(ctx, h.hosts.policies.agent(agent), cmd, route)
 	if err != nil {
 		return guard.Refusal(agent, cmd, route, err)
 	}
@@ -95,7 +96,7 @@ func (h hostPolicy) Would(ctx context.Context, agent string, cmd corral.Command,
 	if !route.Guarded || route.Host != corral.HostGateway {
 		return "", "", errors.ErrUnsupported
 	}
-	placed, err := on.placed(ctx, cmd, route)
+	placed, err := on.placed(ctx, h.hosts.policies.agent(agent), cmd, route)
 	if err != nil {
 		return "", "", err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/gateway/e2b"
 	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/internal/recent"
 	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/nodeexec/sshexec"
 	"github.com/corral-exec/corral/pathenv"
@@ -47,11 +48,12 @@ type hosts struct {
 	timeout     func(config.Agent) time.Duration
 	began       *config.Config // as it was when they were opened; nil: what it is now counts
 
-	mu     sync.Mutex
-	agents map[string]*agentHosts
-	boxes  map[string]*lazySandbox // by name
-	e2b    *e2b.Store              // those of E2B's clients; nil: there are none
-	warm   WarmPool                // nil while none is wanted
+	agents *recent.Map[*agentHosts]
+
+	mu    sync.Mutex
+	boxes map[string]*lazySandbox // by name
+	e2b   *e2b.Store              // those of E2B's clients; nil: there are none
+	warm  WarmPool                // nil while none is wanted
 	// warmE2B is the same for clients of E2B.
 	warmE2B WarmPool
 	quotas  quotas
@@ -92,7 +94,7 @@ func openHosts(o *Options, stateDir string, elevated bool, shared sharing) (*hos
 	if err != nil {
 		return nil, err
 	}
-	h := &hosts{opt: o, stateDir: stateDir, elevated: elevated, log: log, gateway: gw, agents: map[string]*agentHosts{}, boxes: map[string]*lazySandbox{}}
+	h := &hosts{opt: o, stateDir: stateDir, elevated: elevated, log: log, gateway: gw, agents: recent.New[*agentHosts](recentAgents), boxes: map[string]*lazySandbox{}}
 	if h.ssh, err = sshexec.New(sshexec.Config{
 		StateDir: filepath.Join(stateDir, sshDir), Allowed: func() []string { return h.policies.live.Config().Nodes.SSH.Value },
 		Home: AccountHome(), AgentSocket: o.getenv("SSH_AUTH_SOCK"), Log: log,
@@ -127,20 +129,17 @@ func (n askedNodes) Decide(ctx context.Context, node, agent string, cmd corral.C
 	return nodes.Decide(ctx, node, agent, cmd)
 }
 
+// recentAgents is for how many agents what commands run on is kept: clients make up names.
+const recentAgents = 4096
+
 // of returns an agent's.
 func (h *hosts) of(agent string) *agentHosts {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	a := h.agents[agent]
-	if a == nil {
-		a = h.newAgent(agent)
-		h.agents[agent] = a
+	a, ok := h.agents.Get(agent)
+	if !ok {
+		a = &agentHosts{hosts: h, name: agent}
+		h.agents.Put(agent, a)
 	}
 	return a
-}
-
-func (h *hosts) newAgent(agent string) *agentHosts {
-	return &agentHosts{hosts: h, name: agent}
 }
 
 // current is the router by what the configuration says now. A new one finds
@@ -210,48 +209,49 @@ func letThrough(ctx context.Context) context.Context {
 
 // Route says where a command would go.
 func (a *agentHosts) Route(ctx context.Context, cmd corral.Command) (corral.Route, error) {
-	_, route, err := a.route(ctx, cmd)
-	return route, err
+	router, c := a.current()
+	return a.route(ctx, router, c, cmd)
 }
 
-func (a *agentHosts) route(ctx context.Context, cmd corral.Command) (*corral.Router, corral.Route, error) {
-	router, c := a.current()
+// route is where a command goes by the configuration c.
+func (a *agentHosts) route(ctx context.Context, router *corral.Router, c config.Agent, cmd corral.Command) (corral.Route, error) {
 	if c.Err != nil {
-		return nil, corral.Route{}, unusable(c)
+		return corral.Route{}, unusable(c)
 	}
 	route, err := router.Route(cmd)
 	if err != nil {
-		return router, route, err
+		return route, err
 	}
 	box, err := a.hosts.e2bBox(a.name, config.CallerFrom(ctx).Session)
 	if err != nil {
-		return router, route, err
+		return route, err
 	}
 	if box.Paused {
-		return router, route, corral.Errorf(corral.ErrUnavailable, "corral sandbox resume "+box.ID, "the sandbox %s is paused", box.ID)
+		return route, corral.Errorf(corral.ErrUnavailable, "corral sandbox resume "+box.ID, "the sandbox %s is paused", box.ID)
 	}
 	f := fence{required: box.ID != "" || a.hosts.opt.SettingsOf(c).Mode == ModeRequired, elevated: a.hosts.elevated}
 	if route.Reason == corral.RouteElevated && !f.elevated && ctx.Value(letThroughKey{}) == nil {
 		if err := c.Tools.Elevated.Check(config.CallerFrom(ctx).Sender); err != nil {
-			return router, route, err
+			return route, err
 		}
 	}
 	if err := access.From(ctx).CheckHost(route.Host); err != nil && ctx.Value(letThroughKey{}) == nil {
-		return router, route, err
+		return route, err
 	}
 	f.elevated = true // what may not was refused
-	return router, route, f.check(route)
+	return route, f.check(route)
 }
 
 // Start starts a command that may go where it would go.
 func (a *agentHosts) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
-	router, route, err := a.route(ctx, cmd)
+	router, c := a.current()
+	route, err := a.route(ctx, router, c, cmd)
 	if err != nil {
 		return nil, err
 	}
 	ctx = corral.WithAgent(ctx, a.name)
-	ctx = pathenv.WithRules(ctx, guard.EnvRules(a.hosts.policies.agent(a.name).Tools.Exec))
-	if cmd, err = a.placed(ctx, cmd, route); err != nil {
+	ctx = pathenv.WithRules(ctx, guard.EnvRules(c.Tools.Exec))
+	if cmd, err = a.placed(ctx, c, cmd, route); err != nil {
 		return nil, err
 	}
 	p, err := router.Start(ctx, cmd)
@@ -264,8 +264,7 @@ func (a *agentHosts) Start(ctx context.Context, cmd corral.Command) (corral.Proc
 // placed is a command with what the configuration says of PATH before what the
 // call says, and with its working directory in the agent's workspace, if that is
 // configured, where it goes to this machine: all agents share that.
-func (a *agentHosts) placed(ctx context.Context, cmd corral.Command, route corral.Route) (corral.Command, error) {
-	c := a.hosts.policies.agent(a.name)
+func (a *agentHosts) placed(ctx context.Context, c config.Agent, cmd corral.Command, route corral.Route) (corral.Command, error) {
 	if _, path := cmd.Env["PATH"]; path || route.Host != corral.HostNode { // whose PATH is not known here
 		first, err := PathFirst(c.Tools.Exec)
 		if err != nil {
@@ -279,7 +278,7 @@ func (a *agentHosts) placed(ctx context.Context, cmd corral.Command, route corra
 	}
 	if route.Host == corral.HostNode && cmd.Elevated && ctx.Value(letThroughKey{}) == nil && !a.hosts.elevated {
 		// Who may not leave a sandbox here is not to leave that of a node either.
-		cmd.Elevated = a.hosts.policies.agent(a.name).Tools.Elevated.Check(config.CallerFrom(ctx).Sender) == nil
+		cmd.Elevated = c.Tools.Elevated.Check(config.CallerFrom(ctx).Sender) == nil
 	}
 	if route.Host == corral.HostNode && cmd.Approval != "" {
 		// What was approved for a node runs there, and not on another one of
@@ -527,7 +526,7 @@ func (h *hosts) dialPort(ctx context.Context, agent, name string, port int) (net
 
 // dialNode connects to a port of a node, if the agent may have commands run there.
 func (h *hosts) dialNode(ctx context.Context, agent, node string, port int) (net.Conn, error) {
-	_, route, err := h.of(agent).route(ctx, corral.Command{Shell: "true", Host: corral.HostNode, Node: node})
+	route, err := h.of(agent).Route(ctx, corral.Command{Shell: "true", Host: corral.HostNode, Node: node})
 	if err != nil {
 		return nil, err
 	}

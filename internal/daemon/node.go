@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/corral-exec/corral/internal/recent"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
@@ -29,7 +30,7 @@ func OpenNodeHost(opt Options, dir string) (_ *NodeHost, err error) {
 		return nil, err
 	}
 	p := &policies{log: log}
-	h := &NodeHost{places: newNodePlaces(&hosts{opt: o, stateDir: dir, log: log, gateway: keeper, policies: p, agents: map[string]*agentHosts{}, boxes: map[string]*lazySandbox{}})}
+	h := &NodeHost{places: newNodePlaces(&hosts{opt: o, stateDir: dir, log: log, gateway: keeper, policies: p, agents: recent.New[*agentHosts](recentAgents), boxes: map[string]*lazySandbox{}})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close())
