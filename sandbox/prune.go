@@ -145,6 +145,19 @@ func pruneOne(ctx context.Context, engine engine.Engine, stateDir, name string, 
 	return e.Prune(ctx, o)
 }
 
+// Unused reports whether the sandbox has nothing, not even records of commands.
+func (e *Executor) Unused() (bool, error) {
+	rec, err := loadSandbox(e.stateDir, e.name)
+	if err != nil || !rec.gone() {
+		return false, err
+	}
+	left, err := glob(filepath.Join(e.dir, execDir), "*.json")
+	if err != nil || len(left) > 0 {
+		return false, err
+	}
+	return e.records.Empty()
+}
+
 // Forget removes the directory of a sandbox that has nothing and of whose
 // commands no records are kept any more. It must not be open.
 func Forget(ctx context.Context, stateDir, name string) error {

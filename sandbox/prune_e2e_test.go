@@ -123,3 +123,35 @@ func TestPruneAll(t *testing.T) {
 		t.Errorf("it was not forgotten: %v", err)
 	}
 }
+
+// A sandbox is unused when it has no container, no workspace and no records of commands,
+// also if another program removed it.
+func TestUnused(t *testing.T) {
+	b := newBench(t)
+	e := b.open(nil)
+	want := func(when string, want bool) {
+		t.Helper()
+		if got, err := e.Unused(); err != nil || got != want {
+			t.Errorf("%s: %t, %v", when, got, err)
+		}
+	}
+	want("when it is new", true)
+	p := begin(t, e, "", "true")
+	want("with a command", false)
+	ended(t, p, 0)
+	want("with a container, and records", false)
+	if err := p.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want("with a container", false)
+	q := begin(t, e, "", "true")
+	ended(t, q, 0)
+	if err := b.open(nil).Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want("with records", false)
+	if err := q.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want("with nothing", true)
+}

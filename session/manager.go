@@ -78,7 +78,7 @@ type Manager struct {
 	closed   bool
 	sessions map[string]*Session
 	running  map[string]*atomic.Int64 // sessions without an end, by agent
-	leaving  map[string]bool // removed here, but perhaps not yet by their executor
+	leaving  map[string]bool          // removed here, but perhaps not yet by their executor
 
 	begun, failed atomic.Int64 // see Totals
 

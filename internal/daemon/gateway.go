@@ -196,7 +196,7 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 		Settings: func() config.E2B { return s.hosts.policies.live.Config().Gateway.E2B },
 	})
 	cfg.E2B = s.e2b
-	cfg.Prune, cfg.Pools = s.tidyUp, s.hosts.pools
+	cfg.Prune, cfg.Pools = s.hosts.tidyUp, s.hosts.pools
 	cfg.Sandboxes = watched{s.keeper(), s.hosts, s.e2b}
 	if cfg.Tracer, s.stopTracing, err = gateway.Tracing(ctx); err != nil {
 		return err
@@ -337,7 +337,10 @@ func (s *Gateway) Serve(ctx context.Context) (err error) {
 	var owned sync.WaitGroup
 	beside, end := context.WithCancel(ctx) // also when it cannot serve
 	defer end()
-	owned.Go(func() { s.lookAround(beside) })
+	owned.Go(func() {
+		s.lookOnce(beside)
+		s.hosts.tidy(beside)
+	})
 	owned.Go(func() { s.hosts.keepPool(beside) })
 	owned.Go(func() {
 		select {
@@ -365,44 +368,7 @@ func (s *Gateway) Serve(ctx context.Context) (err error) {
 	return err
 }
 
-// tidyEvery is how often a gateway looks for sandboxes that are old, and for what
-// crashes left.
-const tidyEvery = 5 * time.Minute
-
-// lookAround says what commands in a sandbox would stumble over, and from then
-// on removes containers that will not be used again.
-func (s *Gateway) lookAround(ctx context.Context) {
-	s.lookOnce(ctx)
-	for {
-		select {
-		case <-time.After(tidyEvery):
-		case <-ctx.Done():
-			return
-		}
-		if _, err := s.tidyUp(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("cannot remove what is old of sandboxes; trying again", "error", err, "hint", corral.Hint(err), "delay", tidyEvery)
-		}
-	}
-}
-
-// tidyUp removes what is old, and what crashes left. It returns the names of the containers.
-func (s *Gateway) tidyUp(ctx context.Context) ([]string, error) {
-	if !s.hosts.sandboxed() {
-		return nil, nil
-	}
-	eng, err := s.opt.Backends.Engine(ctx, s.hosts.engineOf(""))
-	if err != nil {
-		return nil, err
-	}
-	pruned, err := s.hosts.prune(ctx, eng)
-	swept, serr := eng.Sweep(ctx, s.dir)
-	removed := append(pruned, swept...)
-	if len(removed) > 0 {
-		s.log.Info("removed containers that nobody will use again", "containers", removed)
-	}
-	return removed, errors.Join(err, serr, eng.Close())
-}
-
+// lookOnce says what commands in a sandbox would stumble over.
 func (s *Gateway) lookOnce(ctx context.Context) {
 	if s.mode() == ModeOff {
 		s.log.Warn("the sandbox is off: commands meant for it run on this machine, in no container and with no approval", "hint", "set sandbox.mode=all")

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -326,9 +327,13 @@ type lazySandbox struct {
 	options        func() SandboxOptions
 	open           func(SandboxOptions) (Executor, error)
 
+	retired atomic.Bool         // it is closed and forgotten, and next has its place
+	next    func() *lazySandbox // of the same name
+
 	mu     sync.Mutex
 	ex     Executor
-	by     Settings // that ex goes by
+	by     Settings  // that ex goes by
+	got    time.Time // when it was asked for last
 	closed bool
 
 	patches *patch.Commands // of its workspace, if that is not on this machine
@@ -351,7 +356,11 @@ func (l *lazySandbox) get() (Executor, error) {
 	switch {
 	case l.closed:
 		return nil, corral.Errorf(corral.ErrUnavailable, "try again when it is back", "the gateway is stopping")
-	case l.ex != nil:
+	case l.retired.Load():
+		return l.next().get()
+	}
+	l.got = time.Now()
+	if l.ex != nil {
 		return l.ex, l.follow(o)
 	}
 	ex, err := l.open(o)

@@ -58,8 +58,12 @@ func OpenNodeHost(opt Options, dir string) (_ *NodeHost, err error) {
 			log.Error("corral node approvals cannot be answered", "error", err)
 		}
 	})
+	p.owned.Go(func() { h.places.tidy(ctx) })
 	return h, nil
 }
 
 // Close lets go of everything; commands go on.
-func (h *NodeHost) Close() error { return h.places.Close() }
+func (h *NodeHost) Close() error {
+	h.places.policies.stop()
+	return h.places.Close()
+}

@@ -87,11 +87,11 @@ func (a *agentHosts) box(ctx context.Context) *lazySandbox {
 func (h *hosts) box(name, agent, key string) *lazySandbox {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if l := h.boxes[name]; l != nil {
+	if l := h.boxes[name]; l != nil && !l.retired.Load() {
 		return l
 	}
 	l := &lazySandbox{
-		stateDir: h.stateDir, name: name, owner: agent,
+		stateDir: h.stateDir, name: name, owner: agent, got: time.Now(), next: func() *lazySandbox { return h.box(name, agent, key) },
 		options: func() SandboxOptions {
 			settings := h.opt.SettingsOf(h.policies.agent(agent))
 			settings.Name, settings.Owner, settings.Key = name, agent, key
@@ -350,6 +350,91 @@ func (h *hosts) prune(ctx context.Context, eng Engine) ([]string, error) {
 	}
 	names, err := eng.Prune(ctx, h.stateDir, func(s sandbox.Sandbox) sandbox.PruneOptions { return h.pruning(s.Name, s.Owner) })
 	return append(removed, names...), errors.Join(append(errs, err)...)
+}
+
+// restAfter is how long after its last use a sandbox that has nothing any more is closed.
+const restAfter = 10 * time.Minute
+
+// rest closes and forgets the sandboxes that have nothing any more, each of which takes
+// descriptors and memory. Clients make up their names.
+func (h *hosts) rest() error {
+	h.mu.Lock()
+	boxes := slices.Collect(maps.Values(h.boxes))
+	h.mu.Unlock()
+	var errs []error
+	for _, l := range boxes {
+		errs = append(errs, l.retire())
+		if !l.retired.Load() {
+			continue
+		}
+		h.mu.Lock()
+		if h.boxes[l.name] == l {
+			delete(h.boxes, l.name)
+		}
+		h.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+// retire closes a sandbox for good, if it has nothing and was not used lately.
+func (l *lazySandbox) retire() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || time.Since(l.got) < restAfter {
+		return nil
+	}
+	if l.ex != nil {
+		u, ok := l.ex.(interface{ Unused() (bool, error) })
+		if !ok {
+			return nil
+		}
+		if unused, err := u.Unused(); err != nil || !unused {
+			return err
+		}
+	}
+	l.retired.Store(true)
+	if l.ex == nil {
+		return nil
+	}
+	err := l.ex.Close()
+	l.ex = nil
+	return err
+}
+
+// tidyEvery is how often it is looked for sandboxes that are old, and for what crashes left.
+const tidyEvery = 5 * time.Minute
+
+// tidy removes now and then what will not be used again, until ctx ends.
+func (h *hosts) tidy(ctx context.Context) {
+	for {
+		select {
+		case <-time.After(tidyEvery):
+		case <-ctx.Done():
+			return
+		}
+		if _, err := h.tidyUp(ctx); err != nil && ctx.Err() == nil {
+			h.log.Warn("cannot remove what is old of sandboxes; trying again", "error", err, "hint", corral.Hint(err), "delay", tidyEvery)
+		}
+	}
+}
+
+// tidyUp removes what is old, and what crashes left. It returns the names of the containers.
+func (h *hosts) tidyUp(ctx context.Context) ([]string, error) {
+	err := h.rest()
+	if !h.sandboxed() {
+		return nil, err
+	}
+	eng, eerr := h.opt.Backends.Engine(ctx, h.engineOf(""))
+	if eerr != nil {
+		return nil, errors.Join(err, eerr)
+	}
+	pruned, perr := h.prune(ctx, eng)
+	swept, serr := eng.Sweep(ctx, h.stateDir)
+	removed := append(pruned, swept...)
+	if len(removed) > 0 {
+		h.log.Info("removed containers that nobody will use again", "containers", removed)
+	}
+	return removed, errors.Join(err, perr, serr, eng.Close())
 }
 
 // prune removes what is old of a sandbox that is open.

@@ -39,6 +39,14 @@ func (r *Records) Known(id string) (started, ended bool, err error) {
 	return started, rec != nil, err
 }
 
+// Empty reports whether nothing is known of any process.
+func (r *Records) Empty() (bool, error) {
+	r.rec.mu.Lock()
+	defer r.rec.mu.Unlock()
+	err := r.rec.update()
+	return err == nil && len(r.rec.index) == 0, err
+}
+
 // open opens the records of an executor; own tells whether it is to close them.
 func (o *Options) open() (rec *records, own bool, err error) {
 	if o.Records != nil {
