@@ -51,7 +51,7 @@ func TestOneOfSeveralKeys(t *testing.T) {
 	s := open(t, path)
 	var made []api.MadeKey
 	for i := range 5 {
-		m, err := s.Create(api.NewKey{Name: fmt.Sprint("k", i), Role: "agent"})
+		m, err := s.Create(api.NewKey{Name: fmt.Sprint("k", i), Role: "agent", TTL: api.Duration(i/3) * api.Duration(time.Hour)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -298,6 +298,9 @@ func TestGrants(t *testing.T) {
 	}
 	if Nothing.Ended() == nil || Everything.Ended() != nil || Nothing.Sees("a") || (*Store)(nil).Grant("x") != Nothing {
 		t.Error("nobody, or the owner")
+	}
+	if (*Store)(nil).Grant(Token.Ref()) != Token || (*Store)(nil).Grant(Everything.Ref()) != Everything {
+		t.Error("the token, or the owner, by its name")
 	}
 	ctx := WithGrant(t.Context(), some)
 	if From(ctx) != some || From(t.Context()) != Everything {
