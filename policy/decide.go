@@ -155,14 +155,14 @@ func (d *Decision) query(ask Setting[Ask]) Outcome {
 
 // fallback is the outcome for a command that needs an approval and does not get it.
 func (j *judge) fallback(d Decision, unknown string) Outcome {
-	if j.denied != nil || j.asked != nil || unknown != "" {
+	if j.denied != nil || j.asked != nil || unknown != "" || d.AskFallback.Value == "" {
 		return Denied
 	}
 	switch Stricter(Securities, d.Security.Value, d.AskFallback.Value) {
 	case SecurityFull:
 		return Allowed
 	case SecurityAllowlist:
-		if !d.Miss && d.AskFallback.Value != "" {
+		if !d.Miss {
 			return Allowed
 		}
 	}

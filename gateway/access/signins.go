@@ -4,11 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -80,25 +75,11 @@ func OpenSignIns(path string) (*SignIns, error) {
 }
 
 func (s *SignIns) read() error {
-	info, err := os.Stat(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil && info.Size() > maxFile {
-		err = fmt.Errorf("it has %d bytes", info.Size())
-	}
-	if err != nil {
+	data, err := content(s.path)
+	if data == nil {
 		return err
 	}
-	data, err := os.ReadFile(s.path)
-	if err != nil {
-		return err
-	}
-	var entry json.RawMessage
-	if err := journal.Unseal(data, &entry); err != nil {
-		return err
-	}
-	return json.Unmarshal(entry, &s.list)
+	return journal.Unseal(data, &s.list)
 }
 
 var (
@@ -249,9 +230,9 @@ func (s *SignIns) Redeem(secret string) (ref string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sum := hash(secret)
-	l, ok := s.links[sum]
+	l := s.links[sum] // of a link that there is not, it has expired
 	delete(s.links, sum)
-	if !ok || !time.Now().Before(l.expires) {
+	if !time.Now().Before(l.expires) {
 		return "", errLink
 	}
 	return l.ref, nil

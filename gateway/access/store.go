@@ -84,18 +84,8 @@ func Open(path string) (*Store, error) {
 }
 
 func read(path string) (f file, err error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil
-	}
-	if err == nil && info.Size() > maxFile {
-		err = fmt.Errorf("it has %d bytes", info.Size())
-	}
-	if err != nil {
-		return f, err
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
+	data, err := content(path)
+	if data == nil {
 		return f, err
 	}
 	var entry json.RawMessage
@@ -116,6 +106,24 @@ func read(path string) (f file, err error) {
 		}
 	}
 	return f, nil
+}
+
+// content is what a file has, within bounds; nil: there is no file, or an error.
+func content(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("it has %d bytes", info.Size())
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
 }
 
 func (s *Store) hold(r record) *held {
@@ -170,8 +178,8 @@ var none = hash("")
 
 // Check returns what the bearer of a secret may do.
 func (s *Store) Check(secret string) (*Grant, error) {
-	body, sum, ok := strings.Cut(secret, ".")
-	if !ok || journal.Sum([]byte(body)) != sum {
+	body, sum, _ := strings.Cut(secret, ".")
+	if journal.Sum([]byte(body)) != sum {
 		return nil, errDamaged
 	}
 	id, _, _ := strings.Cut(strings.TrimPrefix(body, prefix), "_")

@@ -323,7 +323,7 @@ func (g *Guard) variables(settings config.Agent, cmd corral.Command, path string
 	own := settings.Tools.Exec.PathPrepend.Value
 	there := strings.Split(path, ":")
 	if !slices.ContainsFunc(cmd.PathPrepend, func(dir string) bool {
-		configured := func(d string) bool { return d == dir || config.ExpandHome(d, g.cfg.Home) == dir }
+		configured := func(d string) bool { return config.ExpandHome(d, g.cfg.Home) == dir }
 		return slices.Contains(there, dir) && !slices.ContainsFunc(own, configured)
 	}) {
 		return cmd.Env
@@ -425,7 +425,7 @@ func asked(cmd corral.Command, call policy.Source) (approval.Settings, error) {
 // for all other commands.
 func elevated(settings config.Agent, cmd corral.Command, route corral.Route) *approval.Settings {
 	wanted := cmd.Elevated
-	if route.Reason != corral.RouteElevated || settings.Err != nil || settings.Tools.Elevated.Level(&wanted) != config.ElevatedFull {
+	if route.Reason != corral.RouteElevated || settings.Tools.Elevated.Level(&wanted) != config.ElevatedFull {
 		return nil
 	}
 	source := policy.Source{Name: "elevated=full"}

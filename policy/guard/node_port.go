@@ -24,7 +24,7 @@ func (g *Guard) CheckPorts(agent string) error {
 	}
 	host, _ := g.host(&e)
 	effective := approval.Effective(e.Requested, host.Settings)
-	if set := effective.Security; settings.Err != nil || set.Value == policy.SecurityDeny {
+	if set := effective.Security; set.Value == policy.SecurityDeny {
 		return corral.Errorf(corral.ErrDenied, "ask for what runs nothing there", "the agent %s may run nothing on nodes, and reach no ports of them: security is deny (%s)", agent, set.Source)
 	}
 	return nil

@@ -68,7 +68,6 @@ func (g *Guard) explainForNode(ctx context.Context, agent string, cmd corral.Com
 		// Then only this policy decides, and it cannot see the programs.
 		e.node.silent = true
 		e.Decision = e.again(nil)
-		e.gateway = e.Decision
 		return e, nil
 	}
 	if err != nil {

@@ -85,4 +85,44 @@ func TestVerifyIn(t *testing.T) {
 	if err := p.VerifyIn(os.Getpid(), dir+"/c"); err != nil {
 		t.Errorf("where nothing can be seen, the path counts: %v", err)
 	}
+	link(t, dir+"/loop", dir+"/loop")
+	if err := p.VerifyIn(os.Getpid(), dir+"/loop"); err == nil || errors.Is(err, corral.ErrDenied) {
+		t.Errorf("what cannot be opened in there: %v", err)
+	}
+	if err := errors.Join(os.Remove(dir+"/a"), os.Rename(dir+"/b", dir+"/a")); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range []int{os.Getpid(), 1 << 30} { // there is no process of that ID
+		if err := p.VerifyIn(pid, dir+"/c"); !errors.Is(err, corral.ErrDenied) {
+			t.Errorf("another file is at the path: %v", err)
+		}
+	}
+}
+
+// Looking at files leaves none of them open.
+func TestNothingStaysOpen(t *testing.T) {
+	dir := t.TempDir()
+	mkdir(t, dir+"/a")
+	open := func() int {
+		names, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	before := open()
+	for range 20 {
+		p, err := Hold(dir + "/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(p.Verify(), p.VerifyIn(os.Getpid(), dir+"/a"), p.Close()); err != nil {
+			t.Error(err)
+		}
+		systemMountBelow(dir)
+		Machine(os.Getenv)
+	}
+	if after := open(); after > before+10 {
+		t.Errorf("%d files are open, %d before", after, before)
+	}
 }

@@ -18,16 +18,8 @@ func resolve(p string) (string, error) {
 	todo := strings.Split(p, "/")
 	at, links := "/", 0
 	for len(todo) > 0 {
-		name := todo[0]
+		next := filepath.Join(at, todo[0]) // at has no links, so that .. is the directory above it
 		todo = todo[1:]
-		switch name {
-		case "", ".":
-			continue
-		case "..":
-			at = filepath.Dir(at)
-			continue
-		}
-		next := filepath.Join(at, name)
 		info, err := os.Lstat(next)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):

@@ -89,6 +89,7 @@ func TestSources(t *testing.T) {
 		{dir + "/loop:/data", BindUnknown},
 		{home + ":/data", BindHome},
 		{home + "/:/data", BindHome},
+		{dir + ":/data", BindHome}, // it covers one
 		{dir + "/ghost:/data", BindHome},
 		{home + "/.ssh:/data", BindCredential},
 		{home + "/.SSH/id_ed25519:/data", BindCredential},
@@ -252,7 +253,7 @@ func TestNames(t *testing.T) {
 	}{
 		{Network, "", ""}, {Network, "none", ""}, {Network, "bridge", ""}, {Network, "team_net.1", ""}, {Network, "hosts", ""},
 		{Network, "host", NetworkHost}, {Network, "HOST", NetworkHost}, {Network, " host ", NetworkHost}, {Network, "Hoſt", NetworkHost},
-		{Network, "container:x", NetworkContainer}, {Network, "Container:x", NetworkContainer}, {Network, "ns:/proc/1/ns/net", NetworkContainer},
+		{Network, "host:x", NetworkHost}, {Network, "pod:x", NetworkContainer}, {Network, "container:x", NetworkContainer}, {Network, "Container:x", NetworkContainer}, {Network, "ns:/proc/1/ns/net", NetworkContainer},
 		{Network, "egress:pypi.org", NetworkEgress}, {Network, "slirp4netns:allow_host_loopback=true", NetworkName}, {Network, "-x", NetworkName}, {Network, "a b", NetworkName},
 		{Seccomp, "", ""}, {Seccomp, "default", ""}, {Seccomp, "/srv/profile.json", ""},
 		{Seccomp, "unconfined", SeccompUnconfined}, {Seccomp, "UNCONFINED", SeccompUnconfined}, {Seccomp, " unconfined\t", SeccompUnconfined}, {Seccomp, "seccomp=unconfined", SeccompUnconfined},
@@ -272,7 +273,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestMachine(t *testing.T) {
-	homes := accountHomes(strings.NewReader("root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1::/usr/sbin:/x\nann:x:1000:1000::/home/ann:/bin/sh\nnobody:x:65534:65534::/nonexistent:/x\nodd:x:1001:1:::/x\nshort:x\nroots:x:1002:1::/:/x\n"))
+	homes := accountHomes(strings.NewReader("root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1::/usr/sbin:/x\nann:x:1000:1000::/home/ann:/bin/sh\nnobody:x:65534:65534::/srv/nobody:/x\nworse:x:y:1::/srv/worse:/x\nlast:x:999:1::/srv/last:/x\nodd:x:1001:1:::/x\nshort:x\nroots:x:1002:1::/:/x\n"))
 	if len(homes) != 2 || homes[0] != "/root" || homes[1] != "/home/ann" {
 		t.Errorf("homes: %q", homes)
 	}

@@ -32,16 +32,12 @@ type Detector struct {
 	modes        modeSet
 }
 
-// malformed is no private character, and matches no sequence with an effect.
-const malformed = 0xff
-
 type detectorState uint8
 
 const (
-	inText     detectorState = iota
-	inEscape                 // after ESC
-	inSequence               // after ESC and an intermediate character
-	inCSI                    // after ESC [
+	inText   detectorState = iota
+	inEscape               // after ESC
+	inCSI                  // after ESC [
 )
 
 // modeSet holds the modes that the sequence has named so far.
@@ -86,26 +82,22 @@ func (d *Detector) next(c byte) {
 	case c == esc:
 		d.state = inEscape
 		return
-	case c == can || c == sub || c >= 0x80:
+	case c == can || c == sub:
 		d.state = inText
 		return
 	case c < ' ' || c == 0x7f: // a terminal obeys or ignores it in the middle of a sequence
 		return
 	}
 	switch d.state {
-	case inEscape, inSequence:
-		switch {
-		case c < '0':
-			d.state = inSequence
-		case c == '[' && d.state == inEscape:
+	case inEscape: // of other sequences the rest is as good as text
+		d.state = inText
+		switch c {
+		case '[':
 			d.state = inCSI
 			d.begun, d.private, d.intermediate, d.number, d.modes = false, 0, 0, 0, 0
-		default:
-			if c == 'c' && d.state == inEscape {
-				d.setCursor(CursorNormal)
-				d.paste = false
-			}
-			d.state = inText
+		case 'c':
+			d.setCursor(CursorNormal)
+			d.paste = false
 		}
 	case inCSI:
 		d.parameter(c)
@@ -129,8 +121,6 @@ func (d *Detector) parameter(c byte) {
 		d.intermediate = c
 	case c < '@' && first:
 		d.private = c
-	case c < '@':
-		d.private = malformed
 	default:
 		d.endParameter()
 		d.obey(c)

@@ -33,6 +33,16 @@ func TestDetector(t *testing.T) {
 		{"\x1b]0;title\x07\x1b[?1h", CursorApplication, false},
 		{"\x1b]0;title\x1b\\\x1b[?1h", CursorApplication, false},
 
+		{"\x1b[?\x7f1h", CursorApplication, false},
+		{"\x1b[?1hl", CursorApplication, false},  // the sequence has ended
+		{"\x1b[?1:2;2004h", CursorUnknown, true}, // a parameter of parts is another one
+		{"\x1b[?1:;2004h", CursorUnknown, true},
+		{"\x1b[?1\x80h\x1b[?2004h", CursorUnknown, true},
+		{"\x1b(\x1bc", CursorNormal, false},
+
+		{"\x1b[!q", CursorUnknown, false},
+		{"\x1b\xe9c", CursorUnknown, false},
+		{"\x1b[?1\x80h", CursorUnknown, false},
 		{"\x1b[1h", CursorUnknown, false},
 		{"\x1b[>1h", CursorUnknown, false},
 		{"\x1b[1?h", CursorUnknown, false},

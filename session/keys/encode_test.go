@@ -29,6 +29,7 @@ func TestEncodeKeys(t *testing.T) {
 		{"a", "a", ""},
 		{"é", "é", ""},
 		{"世", "世", ""},
+		{"\ufffd", "\ufffd", ""},
 		{"-", "-", ""},
 		{"^", "^", ""},
 		{"S-a", "A", ""},
@@ -52,6 +53,9 @@ func TestEncodeKeys(t *testing.T) {
 		{"C-/", "\x1f", ""},
 		{"C-2", "\x00", ""},
 		{"C-6", "\x1e", ""},
+		{"C-3", "\x1b", ""},
+		{"C-7", "\x1f", ""},
+		{"C-~", "\x1e", ""},
 		{"C-8", "\x7f", ""},
 		{"C-C-c", "\x03", ""},
 		{"M-x", "\x1bx", ""},
@@ -178,6 +182,10 @@ func TestEncodeProblems(t *testing.T) {
 			in:      Request{Keys: []string{"C-Enter"}},
 			data:    "\r",
 			warning: `Key 1 ("C-Enter") is not a key that a terminal can tell from the one without Ctrl; it was sent without.`,
+		}, {
+			in:      Request{Keys: []string{"S-Enter"}},
+			data:    "\r",
+			warning: `Key 1 ("S-Enter") is not a key that a terminal can tell from the one without Shift; it was sent without.`,
 		}, {
 			in:      Request{Keys: []string{"C-M-S-1"}},
 			data:    "\x1b1",

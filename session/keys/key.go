@@ -197,7 +197,7 @@ func (e *encoder) key(position int, token string, m modifiers, k key) {
 // character returns the only character of s.
 func character(s string) (rune, bool) {
 	r, size := utf8.DecodeRuneInString(s)
-	return r, size == len(s) && size > 0 && (r != utf8.RuneError || size > 1)
+	return r, size == len(s) && (r != utf8.RuneError || size > 1)
 }
 
 func (e *encoder) character(position int, token string, m modifiers, r rune) {

@@ -37,9 +37,6 @@ type PasteOptions struct {
 //
 // The error is corral.ErrInvalid, for more than MaxBytes.
 func Paste(text string, o PasteOptions) ([]byte, error) {
-	if len(text) > MaxBytes {
-		return nil, tooMuch(len(text))
-	}
 	if o.CR {
 		text = strings.NewReplacer("\r\n", "\r", "\n", "\r").Replace(text)
 	}
@@ -47,13 +44,9 @@ func Paste(text string, o PasteOptions) ([]byte, error) {
 		text = pasteStart + strings.Map(visible, text) + pasteEnd
 	}
 	if len(text) > MaxBytes {
-		return nil, tooMuch(len(text))
+		return nil, corral.Errorf(corral.ErrInvalid, "paste it in several calls, or put it into a file", "cannot paste %d bytes: more than %d", len(text), MaxBytes)
 	}
 	return []byte(text), nil
-}
-
-func tooMuch(n int) error {
-	return corral.Errorf(corral.ErrInvalid, "paste it in several calls, or put it into a file", "cannot paste %d bytes: more than %d", n, MaxBytes)
 }
 
 // visible replaces control characters and keeps all others.

@@ -47,6 +47,14 @@ func TestPasteBounds(t *testing.T) {
 	}
 }
 
+// The controls of U+0080 to U+009F are replaced, and their neighbours are text.
+func TestPasteControls(t *testing.T) {
+	got, err := Paste("~\x7f\u0080\u009f\u00a0\u001f ", PasteOptions{})
+	if want := pasteStart + "~␡��\u00a0␟ " + pasteEnd; err != nil || string(got) != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+}
+
 // checkPasted fails unless what is between the brackets is text that neither
 // a program nor a terminal driver takes for anything else.
 func checkPasted(t interface{ Fatalf(string, ...any) }, text string, pasted []byte) {
