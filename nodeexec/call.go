@@ -107,7 +107,7 @@ func (f *Fabric) send(p *peer, s *sealed) {
 		case s.replies != nil: // so the server says at once if the node is not subscribed
 			msg.Reply = fabric.ToGateway(f.life, p.id, fabric.KindAnswer, s.seq)
 		}
-		if f.conn.PublishMsg(&msg) != nil {
+		if f.conn.Conn().PublishMsg(&msg) != nil {
 			return
 		}
 		if i == 0 {

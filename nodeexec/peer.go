@@ -233,7 +233,7 @@ func (p *peer) online(ctx context.Context) bool {
 func (p *peer) ask(ctx context.Context, q *question, changed <-chan struct{}) {
 	n, ch := p.f.expect(p)
 	defer p.f.forget(n)
-	err := p.f.conn.PublishRequest(fabric.WhoSubject(p.id), fabric.ToGateway(p.f.life, p.id, fabric.KindAnswer, n), nil)
+	err := p.f.conn.Conn().PublishRequest(fabric.WhoSubject(p.id), fabric.ToGateway(p.f.life, p.id, fabric.KindAnswer, n), nil)
 	if err == nil {
 		select {
 		case <-changed:

@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 )
@@ -102,7 +103,7 @@ func newRigOf(t *testing.T, node func(*fabric.NodeConfig), change ...func(*fakee
 	}
 	cfg := fabric.NodeConfig{ID: nodeID, Executor: r.exec, GatewayKeys: []string{public}, Log: slog.New(slog.NewTextHandler(r.lines, nil))}
 	node(&cfg)
-	nodeConn := connect()
+	nodeConn := linktest.Over(t, connect())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- fabric.Serve(ctx, nodeConn, cfg) }()
@@ -111,7 +112,6 @@ func newRigOf(t *testing.T, node func(*fabric.NodeConfig), change ...func(*fakee
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		nodeConn.Close()
 	})
 	r.told = <-hello
 	r.boot = r.told.Boot

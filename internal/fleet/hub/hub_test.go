@@ -24,6 +24,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/join"
 	"github.com/corral-exec/corral/internal/fleet/pairing"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 	"github.com/corral-exec/corral/runner"
 )
@@ -103,7 +104,7 @@ func (m *machine) ask(token string) (<-chan join.Verdict, <-chan outcome) {
 	var owned sync.WaitGroup
 	owned.Go(func() {
 		v, err := join.Request(ctx, join.Options{
-			Conn: conn, Key: m.key, Gateway: m.line.Key, Token: token, Hello: pairing.Hello{Name: "Builder", OS: "linux", Arch: "amd64", Version: "v1"},
+			Conn: linktest.Over(m.t, conn), Key: m.key, Gateway: m.line.Key, Token: token, Hello: pairing.Hello{Name: "Builder", OS: "linux", Arch: "amd64", Version: "v1"},
 			Shown: func(v join.Verdict) { shown <- v },
 		})
 		done <- outcome{v, err}
@@ -118,9 +119,9 @@ func (m *machine) serve(id string) (stop func()) {
 	m.conn.Close()
 	conn := m.connect()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
+	link, done := linktest.Over(m.t, conn), make(chan error, 1)
 	go func() {
-		done <- fabric.Serve(ctx, conn, fabric.NodeConfig{
+		done <- fabric.Serve(ctx, link, fabric.NodeConfig{
 			ID: id, Executor: m.exec, GatewayKeys: []string{m.line.Key}, About: fabric.Hello{Program: "v2", OS: "linux", Arch: "amd64", Host: "builder.example"},
 		})
 	}()
