@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+	"golang.org/x/time/rate"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
@@ -160,7 +161,7 @@ func (f *Fabric) peer(id string) *peer {
 	defer f.mu.Unlock()
 	p := f.peers[id]
 	if p == nil {
-		p = &peer{f: f, id: id, talks: newThrottle(), changed: make(chan struct{})}
+		p = &peer{f: f, id: id, talks: newThrottle(), rivals: rivals{warned: rate.Sometimes{Interval: toldOfDrops}}, changed: make(chan struct{})}
 		f.peers[id] = p
 	}
 	return p

@@ -50,6 +50,8 @@ type rig struct {
 	conn   *nats.Conn // the gateway's
 	end    func()     // of the gateway's side
 	stop   func()     // of the node
+
+	nodeConn *nats.Conn
 }
 
 // newRig is one with the gateway's own message server, over TLS.
@@ -160,6 +162,7 @@ func (r *rig) serve(x corral.Executor, more ...nats.Option) {
 		r.tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	r.nodeConn = conn
 	link, done := linktest.Over(r.tb, conn), make(chan error, 1)
 	go func() {
 		done <- fabric.Serve(ctx, link, fabric.NodeConfig{

@@ -152,6 +152,29 @@ func (m *machine) pair(h *Hub, a api.NodeAnswer) api.Node {
 	return n
 }
 
+// The list of nodes says that two machines have one key.
+func TestCopiedMachine(t *testing.T) {
+	h := open(t, Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	m, other := newMachine(t, h), newMachine(t, h)
+	n := m.pair(h, api.NodeAnswer{Name: "seven"})
+	m.serve(n.ID)
+	eventually(t, func() error {
+		if n, err := h.Node(t.Context(), "seven"); err != nil || n.State != api.NodeOnline || n.Problem != "" {
+			return fmt.Errorf("%+v, %w", n, err)
+		}
+		return nil
+	})
+	other.key = m.key
+	other.connect()
+	other.serve(n.ID)
+	eventually(t, func() error {
+		if n, err := h.Node(t.Context(), "seven"); err != nil || !strings.Contains(n.Problem, `its host is "builder.example"`) {
+			return fmt.Errorf("%+v, %w", n, err)
+		}
+		return nil
+	})
+}
+
 // eventually waits until a function has nothing to object.
 func eventually(t *testing.T, f func() error) {
 	t.Helper()
