@@ -70,10 +70,10 @@ type Config struct {
 
 // Bounds of a Server.
 const (
-	maxPayload     = 64 << 10 // bytes; see fabric.MaxData
-	maxPending     = 16 << 20 // bytes for a connection that does not read
-	startLimit     = 10 * time.Second
-	helloLimit     = 5 * time.Second // for the handshake before the first message
+	maxPayload = 64 << 10 // bytes; see fabric.MaxData
+	maxPending = 16 << 20 // bytes for a connection that does not read
+	startLimit = 10 * time.Second
+	helloLimit = 5 * time.Second // for the handshake before the first message
 )
 
 // A Server takes the connections of nodes.
