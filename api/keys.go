@@ -27,8 +27,8 @@ type Key struct {
 // only the limits for everybody.
 type Quota struct {
 	MaxSessions int `json:"maxSessions"` // running ones
-	// Sandboxes with a container, and the sum of their limits: Memory in bytes, and
-	// processors.
+	// Sandboxes with a container on the gateway's machine, and the sum of their limits:
+	// Memory in bytes, and processors. Containers on nodes do not count.
 	MaxSandboxes int     `json:"maxSandboxes"`
 	MaxMemory    int64   `json:"maxMemory"`
 	MaxCPUs      float64 `json:"maxCpus"`

@@ -34,6 +34,8 @@ type Node struct {
 	Addresses []string `json:"addresses,omitempty"`
 	// Heard is the time of the last message in this life of the gateway.
 	Heard time.Time `json:"lastHeard,omitzero"`
+	// Problem says why a node that is online cannot be used as it should. Empty: there is none.
+	Problem string `json:"problem,omitempty"`
 
 	NodeAbout
 	// Load is what it said last of how busy it is; nil: nothing, to this life of the gateway.

@@ -149,9 +149,9 @@ func queryInt(r *http.Request, name string, def int64) (int64, error) {
 	if v == "" {
 		return def, nil
 	}
-	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || n < 0 {
-		return 0, badQuery(name, v, "use a whole number, not negative")
+	n, ok := api.ParseOffset(v)
+	if !ok {
+		return 0, badQuery(name, v, "use a whole number from 0 to 2^62")
 	}
 	return n, nil
 }

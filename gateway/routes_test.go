@@ -113,6 +113,9 @@ func TestErrors(t *testing.T) {
 		{"GET", "/v1/sessions/s/attach", "", 400, "invalid"},
 		{"GET", "/v1/sessions/none/attach", "", 404, "not-found"},
 		{"GET", "/v1/events?after=x", "", 400, "invalid"},
+		// No client could take an id that great, nor come back with it.
+		{"GET", "/v1/events?once&after=4611686018427387905", "", 400, "invalid"},
+		{"GET", "/v1/sessions/s/log?offset=4611686018427387905", "", 400, "invalid"},
 		{"POST", "/v1/exec", "{}", 501, "unsupported"},
 		{"DELETE", "/v1/sessions/none", "", 404, "not-found"},
 	} {

@@ -74,6 +74,25 @@ type sealed struct {
 	until    time.Time
 	replies  <-chan reply
 	copies   int // that may have arrived
+	// Copies that another life of the node's program refused. If that is the next one,
+	// they arrived nowhere else; but it may be of another machine with the node's key.
+	refusals  int
+	refusedBy string
+}
+
+// refusedAs notes a refusal by another life.
+func (s *sealed) refusedAs(boot string) {
+	if s.refusedBy != boot {
+		s.refusals, s.refusedBy = 0, boot
+	}
+	s.refusals++
+}
+
+// followedBy notes that boot is the life after the one that s was for.
+func (s *sealed) followedBy(boot string) {
+	if s.refusedBy == boot {
+		s.copies = max(s.copies-s.refusals, 0)
+	}
 }
 
 func (f *Fabric) seal(p *peer, boot string, op fabric.Op, id string, body []byte) (*sealed, error) {
@@ -107,7 +126,7 @@ func (f *Fabric) send(p *peer, s *sealed) {
 		case s.replies != nil: // so the server says at once if the node is not subscribed
 			msg.Reply = fabric.ToGateway(f.life, p.id, fabric.KindAnswer, s.seq)
 		}
-		if f.conn.PublishMsg(&msg) != nil {
+		if f.conn.Conn().PublishMsg(&msg) != nil {
 			return
 		}
 		if i == 0 {
@@ -198,6 +217,7 @@ func (c *call) prepare(boot string) (fabric.Answer, step, error) {
 		if a, answered := s.drain(); answered {
 			return a, stepOver, nil
 		}
+		s.followedBy(boot)
 		c.maybe = c.maybe || s.copies > 0
 		c.drop()
 		if c.maybe && c.r.once {
@@ -288,8 +308,10 @@ func (s *sealed) drain() (a fabric.Answer, answered bool) {
 		select {
 		case got := <-s.replies:
 			switch {
-			case got.nobody, got.answer.Refused == fabric.RefusedBoot:
+			case got.nobody:
 				s.copies = max(s.copies-1, 0)
+			case got.answer.Refused == fabric.RefusedBoot:
+				s.refusedAs(got.answer.Boot)
 			case got.answer.Refused == "":
 				return got.answer, true
 			}
@@ -307,10 +329,12 @@ func (s *sealed) refused(a fabric.Answer, maybe, once bool) (repeat bool, err er
 		}
 		return true, nil
 	}
+	if a.Refused == fabric.RefusedBoot {
+		s.refusedAs(a.Boot)
+		return true, nil
+	}
 	s.copies = max(s.copies-1, 0)
-	switch {
-	case a.Refused == fabric.RefusedBoot,
-		a.Refused == fabric.RefusedEpoch && a.Epoch != 0 && a.Epoch != s.epoch:
+	if a.Refused == fabric.RefusedEpoch && a.Epoch != 0 && a.Epoch != s.epoch {
 		return true, nil
 	}
 	err = refusal(a)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+	"golang.org/x/time/rate"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
@@ -26,7 +27,7 @@ const DefaultPatience = 30 * time.Second
 type Config struct {
 	// Conn is the connection to the message server. The caller closes it,
 	// after the Fabric.
-	Conn *nats.Conn
+	Conn *fabric.Link
 	// Key signs the requests to nodes. They know its public half from their pairing.
 	Key nkeys.KeyPair
 	// Paired lists the paired nodes. It is called often. It returns the same slice as
@@ -59,7 +60,7 @@ const poolBytes = 32 << 20
 // A Fabric is the nodes of a gateway. Every method may be called from any
 // goroutine.
 type Fabric struct {
-	conn     *nats.Conn
+	conn     *fabric.Link
 	signer   *fabric.Signer
 	paired   func() []Paired
 	asking   func() int
@@ -111,21 +112,21 @@ func New(cfg Config) (*Fabric, error) {
 		handle  nats.MsgHandler
 	}{{fabric.GatewaySubjects(f.life), f.receive}, {fabric.AllHellos, f.hello}} {
 		// Honest nodes never send more than they were granted.
-		l, err := fabric.Listen(f.conn, s.subject, 256<<10, 2*poolBytes, s.handle)
+		l, err := f.conn.Listen(s.subject, 256<<10, 2*poolBytes, s.handle)
 		if err != nil {
 			_ = f.Close() // closes the listeners so far
 			return nil, corral.Errorf(corral.ErrUnavailable, "look at the log of the message server", "cannot listen to nodes: %w", err)
 		}
 		f.ears = append(f.ears, l)
 	}
-	status := f.conn.StatusChanged(nats.CONNECTED)
+	connected, unwatch := f.conn.Connected()
 	f.owned.Go(func() {
-		defer f.conn.RemoveStatusListener(status)
+		defer unwatch()
 		for {
 			select {
 			case <-f.ctx.Done():
 				return
-			case <-status: // messages on their way may be lost
+			case <-connected: // messages on their way may be lost
 				for _, p := range f.known() {
 					p.reconnected()
 				}
@@ -160,7 +161,7 @@ func (f *Fabric) peer(id string) *peer {
 	defer f.mu.Unlock()
 	p := f.peers[id]
 	if p == nil {
-		p = &peer{f: f, id: id, talks: newThrottle(), changed: make(chan struct{})}
+		p = &peer{f: f, id: id, talks: newThrottle(), rivals: rivals{warned: rate.Sometimes{Interval: toldOfDrops}}, changed: make(chan struct{})}
 		f.peers[id] = p
 	}
 	return p

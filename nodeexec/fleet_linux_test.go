@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 	"github.com/corral-exec/corral/nodeexec"
 )
@@ -80,11 +81,10 @@ func (f *fleet) serve(p nodeexec.Paired, x corral.Executor, running int) *nats.C
 		f.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
+	link, done := linktest.Over(f.t, conn), make(chan struct{})
 	go func() {
 		defer close(done)
-		// The error is that the connection was closed.
-		_ = fabric.Serve(ctx, conn, fabric.NodeConfig{ID: p.ID, Executor: x, GatewayKeys: []string{public}, Running: func() int { return running }, Log: f.log})
+		_ = fabric.Serve(ctx, link, fabric.NodeConfig{ID: p.ID, Executor: x, GatewayKeys: []string{public}, Running: func() int { return running }, Log: f.log})
 	}()
 	f.t.Cleanup(func() { cancel(); <-done })
 	return conn
@@ -97,7 +97,7 @@ func (f *fleet) gateway() (*nodeexec.Fabric, *nats.Conn) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	g, err := nodeexec.New(nodeexec.Config{Conn: conn, Key: f.key, Log: f.log, Paired: func() []nodeexec.Paired {
+	g, err := nodeexec.New(nodeexec.Config{Conn: linktest.Over(f.t, conn), Key: f.key, Log: f.log, Paired: func() []nodeexec.Paired {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.paired

@@ -196,7 +196,7 @@ func TestHostileNodeIsRefused(t *testing.T) {
 		}, "malformed message: output from 0 at 9223372036854775807"},
 		{"nodes that change all the time", func(h *hostile) {
 			for n := range 200 {
-				h.say(fabric.HelloSubject(evilID), fmt.Sprintf(`{"min":1,"max":1,"boot":"b%d"}`, n))
+				h.say(fabric.HelloSubject(evilID), fmt.Sprintf(`{"min":1,"max":1,"boot":"b","link":%d}`, n))
 			}
 		}, "changes too often"},
 		{"a flood of hellos", func(h *hostile) {

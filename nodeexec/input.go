@@ -155,6 +155,7 @@ func (in *input) prepare(boot string) error {
 	}
 	if in.open != nil {
 		in.open.drain()
+		in.open.followedBy(boot)
 	}
 	if in.mayHaveBegun() {
 		return in.lost(errRestarted)

@@ -21,6 +21,8 @@ type peer struct {
 	asking  *question
 	gone    bool // it left, or is not subscribed
 	heard   time.Time
+	said    time.Time // its last hello
+	rivals  rivals
 	turned  int // new lives or connections since turning
 	turning time.Time
 	begun   int           // starts that it answered since its last hello
@@ -61,12 +63,16 @@ func (p *peer) turnLocked() bool {
 func (p *peer) storeHello(h fabric.Hello) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
+	if p.rivalLocked(h.Boot, now) {
+		p.rivals.host = h.Host
+		return
+	}
 	news := !p.greeted || p.gone || p.told.Boot != h.Boot || p.told.Link != h.Link
 	if news && !p.turnLocked() {
 		return
 	}
-	now := time.Now()
-	p.told, p.greeted, p.heard, p.gone, p.begun = h, true, now, h.Leaving, 0
+	p.told, p.greeted, p.heard, p.said, p.gone, p.begun = h, true, now, now, h.Leaving, 0
 	p.tunedLocked(h.Clock, now)
 	if news {
 		p.change()
@@ -77,8 +83,8 @@ func (p *peer) storeHello(h fabric.Hello) {
 func (p *peer) rebooted(boot string, epoch uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.told.Boot != boot && p.turnLocked() {
-		p.told.Boot, p.told.Epoch = boot, epoch
+	if p.told.Boot != boot && !p.rivalLocked(boot, time.Now()) && p.turnLocked() {
+		p.told.Boot, p.told.Epoch, p.told.Leaving = boot, epoch, false
 		p.change()
 	}
 }
@@ -233,7 +239,7 @@ func (p *peer) online(ctx context.Context) bool {
 func (p *peer) ask(ctx context.Context, q *question, changed <-chan struct{}) {
 	n, ch := p.f.expect(p)
 	defer p.f.forget(n)
-	err := p.f.conn.PublishRequest(fabric.WhoSubject(p.id), fabric.ToGateway(p.f.life, p.id, fabric.KindAnswer, n), nil)
+	err := p.f.conn.Conn().PublishRequest(fabric.WhoSubject(p.id), fabric.ToGateway(p.f.life, p.id, fabric.KindAnswer, n), nil)
 	if err == nil {
 		select {
 		case <-changed:

@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/test/exectest"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -49,6 +50,8 @@ type rig struct {
 	conn   *nats.Conn // the gateway's
 	end    func()     // of the gateway's side
 	stop   func()     // of the node
+
+	nodeConn *nats.Conn
 }
 
 // newRig is one with the gateway's own message server, over TLS.
@@ -130,7 +133,7 @@ func (r *rig) open() *nodeexec.Fabric {
 		r.tb.Fatal(err)
 	}
 	f, err := nodeexec.New(nodeexec.Config{
-		Conn: conn, Key: r.gateway, Log: r.log,
+		Conn: linktest.Over(r.tb, conn), Key: r.gateway, Log: r.log,
 		Paired: func() []nodeexec.Paired {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -159,9 +162,10 @@ func (r *rig) serve(x corral.Executor, more ...nats.Option) {
 		r.tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
+	r.nodeConn = conn
+	link, done := linktest.Over(r.tb, conn), make(chan error, 1)
 	go func() {
-		done <- fabric.Serve(ctx, conn, fabric.NodeConfig{
+		done <- fabric.Serve(ctx, link, fabric.NodeConfig{
 			ID: nodeID, Executor: x, GatewayKeys: []string{r.public(r.gateway)}, Log: r.log, Now: func() time.Time { return time.Now().Add(r.skew) },
 		})
 	}()

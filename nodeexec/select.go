@@ -27,8 +27,8 @@ type Status struct {
 	Paired
 	Online bool
 	Heard  time.Time // zero if never
-	// Misfit says why this gateway cannot use it although it is online.
-	Misfit error
+	// Problem says why this gateway cannot use it as it should. Empty: there is none.
+	Problem string
 	// The node's description of itself.
 	Program, OS, Arch, Host string
 	Features                []string
@@ -41,7 +41,7 @@ func (f *Fabric) List(ctx context.Context) []Status {
 	for _, c := range f.candidates(ctx, nil) {
 		h, heard, online := c.peer.about()
 		list = append(list, Status{
-			Paired: c.Paired, Online: online, Heard: heard, Misfit: c.misfit,
+			Paired: c.Paired, Online: online, Heard: heard, Problem: c.peer.problem(c.misfit),
 			Program: h.Program, OS: h.OS, Arch: h.Arch, Host: h.Host, Features: h.Features,
 			Load: h.Load,
 		})

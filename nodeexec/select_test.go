@@ -97,6 +97,7 @@ func TestPresence(t *testing.T) {
 	if !changed(func() { p.storeHello(hello) }) || !online() {
 		t.Error("another connection is no news")
 	}
+	p.gone = true // a life that may still be there: TestRivals
 	hello.Boot = "b"
 	if !changed(func() { p.storeHello(hello) }) {
 		t.Error("another boot is no news")

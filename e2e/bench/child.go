@@ -175,7 +175,9 @@ func (o *order) serve(ctx context.Context, ex corral.Executor, dialling chan str
 		return err
 	}
 	dialling <- struct{}{}
-	conn, err := nats.Connect(o.Address, append(fabric.ConnectOptions(nil), pinned...)...)
+	conn, err := fabric.Connect(ctx, func(option nats.Option) (*nats.Conn, error) {
+		return nats.Connect(o.Address, append(fabric.ConnectOptions(nil), append(pinned, option)...)...)
+	}, func(error) {})
 	<-dialling
 	if err != nil {
 		return err

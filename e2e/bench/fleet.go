@@ -23,7 +23,7 @@ import (
 // name: who may be one is not measured.
 type fleet struct {
 	server *broker.Server
-	conn   *nats.Conn
+	conn   *fabric.Link
 	nodes  *nodeexec.Fabric
 	public string // key of the gateway
 
@@ -49,7 +49,10 @@ func openFleet(dir string) (_ *fleet, err error) {
 	if f.server, err = broker.Start(broker.Config{Dir: dir, Listen: "127.0.0.1:0", Authorize: f.authorize}); err != nil {
 		return nil, err
 	}
-	if f.conn, err = f.server.Connect(fabric.ConnectOptions(nil)...); err != nil {
+	f.conn, err = fabric.Connect(context.Background(), func(o nats.Option) (*nats.Conn, error) {
+		return f.server.Connect(append(fabric.ConnectOptions(nil), o)...)
+	}, func(error) {})
+	if err != nil {
 		return nil, err
 	}
 	if f.nodes, err = nodeexec.New(nodeexec.Config{Conn: f.conn, Key: key, Paired: f.paired}); err != nil {

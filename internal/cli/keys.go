@@ -69,7 +69,7 @@ func (a *app) keysCreate() *cobra.Command {
 	f.StringArrayVar(&n.Hosts, "host", nil, "`HOST`: sandbox, gateway or node, where it may act; may be repeated")
 	cmdline.Must(cmd.RegisterFlagCompletionFunc("host", cobra.FixedCompletions([]string{"sandbox", "gateway", "node"}, cobra.ShellCompDirectiveNoFileComp)))
 	f.IntVar(&n.MaxSessions, "max-sessions", 0, "`N`: how many sessions of its agents may run at a time (default as many as an agent may have)")
-	f.IntVar(&n.MaxSandboxes, "max-sandboxes", 0, "`N`: how many sandboxes of its agents may have a container")
+	f.IntVar(&n.MaxSandboxes, "max-sandboxes", 0, "`N`: how many sandboxes of its agents may have a container on the gateway's machine")
 	f.Var(cmdline.Size{Bytes: &n.MaxMemory}, "max-memory", "`SIZE`: memory that these may use together, such as 8g")
 	f.Float64Var(&n.MaxCPUs, "max-cpus", 0, "`N`: processors that these may use together")
 	f.Float64Var(&n.Rate, "rate", 0, "`N`: requests a second (default no limit)")

@@ -66,6 +66,11 @@ host while there is a connection to it. With --quiet only their IDs are printed.
 				if !all {
 					list = slices.DeleteFunc(list, func(n client.Node) bool { return n.State == client.NodeRevoked })
 				}
+				for _, n := range list {
+					if n.Problem != "" {
+						a.warn(visible(n.Name + ": " + n.Problem))
+					}
+				}
 				return printList(a, list, func(n client.Node) string { return n.ID }, func() cmdline.Table {
 					if got.Pending > 0 {
 						a.warn(fmt.Sprintf("Machines that ask to be nodes: %d (corral nodes pending).", got.Pending))
@@ -84,12 +89,9 @@ var nodeStyles = map[client.NodeState]cmdline.Style{client.NodeOnline: cmdline.G
 func nodeTable(list []client.Node, now time.Time) cmdline.Table {
 	t := cmdline.Table{Headings: []string{"NAME", "ID", "KIND", "STATE", "HEARD", "ADDRESS", "SYSTEM", "VERSION", "LABELS"}}
 	for _, n := range list {
-		address, id := "", n.ID
+		address, id := slices.Concat(n.Addresses, []string{""})[0], n.ID
 		if n.Kind == client.NodeSSH {
 			id = "" // its name says it all
-		}
-		if len(n.Addresses) > 0 {
-			address = n.Addresses[0]
 		}
 		t.Rows = append(t.Rows, []cmdline.Cell{
 			{Text: n.Name}, {Text: id}, {Text: string(n.Kind)}, {Text: string(n.State), Style: nodeStyles[n.State]}, {Text: agedText(n.Heard, now)}, {Text: address},
@@ -120,7 +122,7 @@ func labelsText(labels map[string]string) string {
 }
 
 func (a *app) nodesShow() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "show [flags] NODE", Short: "Print all about a node",
 		Args: cmdline.Exactly("name or ID of a node"), ValidArgsFunction: a.completeNodes(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -129,8 +131,7 @@ func (a *app) nodesShow() *cobra.Command {
 				return a.answer(n, err, func() string { return strings.Join(describeNode(n, time.Now()), "\n") })
 			})
 		},
-	}
-	return withJSON(cmd)
+	})
 }
 
 // describeNode is all about a node.
@@ -159,6 +160,7 @@ func describeNode(n client.Node, now time.Time) []string {
 	}
 	add("Kind", string(n.Kind))
 	add("State", state)
+	add("Problem", visible(n.Problem))
 	add("Labels", labelsText(n.Labels))
 	add("Addresses", visible(strings.Join(n.Addresses, ", ")))
 	add("Host", visible(n.Host))

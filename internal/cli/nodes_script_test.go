@@ -93,16 +93,14 @@ func machineCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}()
 }
 
-func (m *scriptMachine) connect(line join.Line) (*nats.Conn, error) {
-	pinned, err := broker.Pinned(line.Cert, m.key)
-	if err != nil {
-		return nil, err
-	}
-	return nats.Connect(line.URL(), append(fabric.ConnectOptions(nil), pinned...)...)
+func (m *scriptMachine) connect(ctx context.Context, line join.Line) (*fabric.Link, error) {
+	return fabric.Connect(ctx, func(o nats.Option) (*nats.Conn, error) {
+		return broker.Dial(line.URL(), line.Cert, m.key, append(fabric.ConnectOptions(nil), o)...)
+	}, func(error) {})
 }
 
 func (m *scriptMachine) live(ctx context.Context, line join.Line, name, token string, note func(file, text string)) error {
-	conn, err := m.connect(line)
+	conn, err := m.connect(ctx, line)
 	if err != nil {
 		return err
 	}
@@ -116,7 +114,7 @@ func (m *scriptMachine) live(ctx context.Context, line join.Line, name, token st
 		return err
 	}
 	note(name+".state", "approved as "+v.Name)
-	if conn, err = m.connect(line); err != nil { // with what a node may do
+	if conn, err = m.connect(ctx, line); err != nil { // with what a node may do
 		return err
 	}
 	defer conn.Close()

@@ -3,11 +3,17 @@ package foreground
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/corral-exec/corral"
 )
+
+// acceptPause is the time before the next attempt, when this program or the machine has
+// no file descriptor left.
+const acceptPause = 100 * time.Millisecond
 
 // Accept has each connection to the listeners served until ctx ends, or no more can be
 // accepted; then it closes the listeners, waits for the connections, and returns why.
@@ -22,6 +28,14 @@ func Accept(ctx context.Context, listeners []net.Listener, serve func(context.Co
 		wg.Go(func() {
 			for {
 				conn, err := l.Accept()
+				if temporary := (interface{ Temporary() bool })(nil); errors.As(err, &temporary) && temporary.Temporary() { // as in net/http
+					select {
+					case <-time.After(acceptPause):
+						continue
+					case <-ctx.Done():
+						return
+					}
+				}
 				if err != nil {
 					cancel(corral.Errorf(corral.ErrUnavailable, "", "cannot accept connections on %s: %w", l.Addr(), err))
 					return

@@ -49,6 +49,10 @@ const mostAway = 300
 func nodes(n reach.Nodes) doctor.Finding {
 	f := doctor.Fine("nodes", "the gateway listens for nodes at %s: %s", strings.Join(n.Listen, " and "), n)
 	switch {
+	case len(n.Problems) > 0:
+		f.Status = doctor.Warn
+		f.Meaning = runewidth.Truncate(strings.Join(n.Problems, "; "), mostAway, "…") + "."
+		f.Fix = "corral nodes show NODE has all of it"
 	case n.Offline > 0:
 		f.Status = doctor.Warn
 		f.Meaning = "What runs on a node that is offline goes on there; nothing can be started on it. Offline: " + runewidth.Truncate(strings.Join(n.Away, ", "), mostAway, "…") + "."

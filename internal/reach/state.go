@@ -126,6 +126,8 @@ type Nodes struct {
 	Pending int      `json:"pending"`       // machines that ask to be nodes
 	SSH     int      `json:"ssh,omitempty"` // hosts reached by SSH
 	Away    []string `json:"-"`             // names of the offline ones
+
+	Problems []string `json:"problems,omitempty"` // of those that are online, with their names
 }
 
 // countNodes counts the nodes of a gateway; nil if it does not listen for any.
@@ -144,6 +146,9 @@ func countNodes(ctx context.Context, c *client.Client) (*Nodes, error) {
 			n.SSH++
 		case node.State == client.NodeOnline:
 			n.Online++
+			if node.Problem != "" {
+				n.Problems = append(n.Problems, approval.Visible(node.Name+": "+node.Problem))
+			}
 		case node.State == client.NodeOffline:
 			n.Offline++
 			n.Away = append(n.Away, approval.Visible(node.Name))

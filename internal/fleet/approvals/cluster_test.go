@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/natskv"
 	"github.com/corral-exec/corral/internal/test/desktest"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 	"github.com/corral-exec/corral/policy/approval"
 )
@@ -66,7 +67,7 @@ func TestLeaderKilled(t *testing.T) {
 			nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectBufSize(-1))
 		ok(t, err)
 		t.Cleanup(conn.Close)
-		s, err := Open(t.Context(), natskv.Config{Conn: conn, Key: key})
+		s, err := Open(t.Context(), natskv.Config{Conn: linktest.Over(t, conn), Key: key})
 		ok(t, err)
 		d, err := approval.OpenDesk(approval.Options{Store: s, Gateway: name, MaxPending: 1000, MaxPerAgent: 1000})
 		ok(t, err)

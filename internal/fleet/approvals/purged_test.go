@@ -13,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral/internal/fleet/natskv"
 	"github.com/corral-exec/corral/internal/test/desktest"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
@@ -52,7 +53,7 @@ func TestPurgedWhileRead(t *testing.T) {
 	}}))
 	ok(t, err)
 	t.Cleanup(conn.Close)
-	b, err := Open(t.Context(), natskv.Config{Conn: conn, Key: c.key, Log: slog.New(slog.NewTextHandler(c.log, nil))})
+	b, err := Open(t.Context(), natskv.Config{Conn: linktest.Over(t, conn), Key: c.key, Log: slog.New(slog.NewTextHandler(c.log, nil))})
 	ok(t, err)
 	t.Cleanup(func() { ok(t, b.Close()) })
 	passed := 0

@@ -20,6 +20,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/natskv"
 	"github.com/corral-exec/corral/internal/test/desktest"
 	"github.com/corral-exec/corral/internal/test/errtest"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 	"github.com/corral-exec/corral/policy"
@@ -53,7 +54,7 @@ func newCluster(t testing.TB) *cluster {
 // Open implements desktest.World.
 func (c *cluster) Open(gateway string, opts approval.Options) (*approval.Desk, error) {
 	log := slog.New(slog.NewTextHandler(c.log, nil))
-	s, err := Open(c.t.Context(), natskv.Config{Conn: c.Connect(), Key: c.key, Log: log})
+	s, err := Open(c.t.Context(), natskv.Config{Conn: linktest.Over(c.t, c.Connect()), Key: c.key, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +220,7 @@ func TestAllowAlwaysElsewhere(t *testing.T) {
 func TestGatewayKilled(t *testing.T) {
 	c := newCluster(t)
 	conn := c.Connect()
-	s, err := Open(t.Context(), natskv.Config{Conn: conn, Key: c.key})
+	s, err := Open(t.Context(), natskv.Config{Conn: linktest.Over(t, conn), Key: c.key})
 	ok(t, err)
 	a, err := approval.OpenDesk(approval.Options{Store: s, Gateway: "a"})
 	ok(t, err)
@@ -313,11 +314,11 @@ func TestHostile(t *testing.T) {
 	knows(t, b, pending)
 
 	// The gateways' own key, in the hands of one that has another version.
-	signed, err := natskv.Open(t.Context(), natskv.Config{Conn: c.Connect(), Name: BucketName, Holds: "the approvals", Key: c.key, MaxText: 8 << 20})
+	signed, err := natskv.Open(t.Context(), natskv.Config{Conn: linktest.Over(t, c.Connect()), Name: BucketName, Holds: "the approvals", Key: c.key, MaxText: 8 << 20})
 	ok(t, err)
 	t.Cleanup(signed.Close)
 	another, _ := natstest.NewKey(t)
-	evil, err := natskv.Open(t.Context(), natskv.Config{Conn: c.Connect(), Name: BucketName, Holds: "the approvals", Key: another})
+	evil, err := natskv.Open(t.Context(), natskv.Config{Conn: linktest.Over(t, c.Connect()), Name: BucketName, Holds: "the approvals", Key: another})
 	ok(t, err)
 	t.Cleanup(evil.Close)
 	forged := pending
@@ -391,7 +392,7 @@ func TestHostile(t *testing.T) {
 // What every gateway has forgotten is at the message server no more.
 func TestForgotten(t *testing.T) {
 	c := newCluster(t)
-	s, err := Open(t.Context(), natskv.Config{Conn: c.Connect(), Key: c.key})
+	s, err := Open(t.Context(), natskv.Config{Conn: linktest.Over(t, c.Connect()), Key: c.key})
 	ok(t, err)
 	ok(t, s.Follow(func(approval.Record) {}))
 	t.Cleanup(func() { ok(t, s.Close()) })

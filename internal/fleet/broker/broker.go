@@ -16,9 +16,10 @@
 // The server makes its certificate itself and keeps it in its directory. No authority
 // signs it: a client pins its Fingerprint.
 //
-// A connection that does not authenticate within some seconds is cut. Messages,
-// subscriptions, connections, the data that waits for a slow connection, and log lines
-// about them are bounded. Two things are not bounded here: the data that a node may
+// A connection that does not authenticate within some seconds is cut. Connections that
+// belong to no node have places of their own, so they keep no node out; when there are
+// too many, some are cut. Messages, subscriptions, connections, also those of one key,
+// the data that waits for a slow connection, and log lines about them are bounded. Two things are not bounded here: the data that a node may
 // send in a second, and the 1 MiB of headers that the library accepts in a request for
 // a WebSocket.
 //
@@ -27,6 +28,7 @@ package broker
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
@@ -62,15 +64,16 @@ type Config struct {
 	// Authorize returns the node that a key belongs to, at every connection.
 	Authorize func(nkey string) (nodeID string, ok bool)
 	Log       *slog.Logger
+
+	maxNodes, maxGuests int // 0: the constants
 }
 
 // Bounds of a Server.
 const (
-	maxPayload     = 64 << 10 // bytes; see fabric.MaxData
-	maxConnections = 8192
-	maxPending     = 16 << 20 // bytes for a connection that does not read
-	startLimit     = 10 * time.Second
-	helloLimit     = 5 * time.Second // for the handshake before the first message
+	maxPayload = 64 << 10 // bytes; see fabric.MaxData
+	maxPending = 16 << 20 // bytes for a connection that does not read
+	startLimit = 10 * time.Second
+	helloLimit = 5 * time.Second // for the handshake before the first message
 )
 
 // A Server takes the connections of nodes.
@@ -85,7 +88,12 @@ type Server struct {
 	lines       *rate.Limiter
 	unsaid      atomic.Int64
 
+	maxGuests int
+	cancel    context.CancelFunc
+	owned     sync.WaitGroup
+
 	mu    sync.Mutex
+	nodes map[uint64]struct{}            // connections of nodes and of the gateway
 	conns map[string]map[uint64]struct{} // by nkey
 	from  map[string]netip.Addr          // the last address of each key
 }
@@ -107,7 +115,7 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{authorize: cfg.Authorize, log: cfg.Log, fingerprint: selfcert.Fingerprint(cert.Certificate[0]), lines: rate.NewLimiter(linesRate, linesBurst), conns: map[string]map[uint64]struct{}{}, from: map[string]netip.Addr{}}
+	s := &Server{authorize: cfg.Authorize, log: cfg.Log, fingerprint: selfcert.Fingerprint(cert.Certificate[0]), lines: rate.NewLimiter(linesRate, linesBurst), nodes: map[uint64]struct{}{}, conns: map[string]map[uint64]struct{}{}, from: map[string]netip.Addr{}}
 	s.log = cmp.Or(s.log, slog.New(slog.DiscardHandler))
 	if s.own, err = nkeys.CreateUser(); err != nil {
 		return nil, err
@@ -115,11 +123,12 @@ func Start(cfg Config) (*Server, error) {
 	if s.ownPublic, err = s.own.PublicKey(); err != nil {
 		return nil, err
 	}
+	s.maxGuests = cmp.Or(cfg.maxGuests, maxGuests)
 	secure := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13}
 	s.server, err = server.NewServer(&server.Options{
 		ServerName: "corral", Host: host, Port: port, DontListen: cfg.Listen == "",
 		NoSigs: true, NoLog: true, NoSystemAccount: true,
-		MaxPayload: maxPayload, MaxPending: maxPending, MaxConn: maxConnections, MaxSubs: 16, MaxControlLine: 1024,
+		MaxPayload: maxPayload, MaxPending: maxPending, MaxConn: cmp.Or(cfg.maxNodes, maxNodes) + 2*s.maxGuests, MaxSubs: 16, MaxControlLine: 1024,
 		WriteDeadline: 10 * time.Second, PingInterval: 5 * time.Second, MaxPingsOut: 2, AuthTimeout: helloLimit.Seconds(),
 		TLSConfig:  secure,
 		TLSTimeout: helloLimit.Seconds(), TLS: true, TLSHandshakeFirst: true,
@@ -129,6 +138,8 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the message server: %w", err)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
 	l := logger{s, make(chan string, 1)}
 	s.server.SetLoggerV2(l, false, false, false)
 	s.server.Start()
@@ -151,6 +162,7 @@ func Start(cfg Config) (*Server, error) {
 			return nil, err
 		}
 	}
+	s.owned.Go(func() { s.watch(ctx) })
 	return s, nil
 }
 
@@ -188,6 +200,8 @@ func webSocketAddr(s *server.Server) (net.Addr, error) {
 
 // Close ends the server and every connection.
 func (s *Server) Close() {
+	s.cancel()
+	s.owned.Wait()
 	s.server.Shutdown()
 	s.server.WaitForShutdown()
 }
@@ -237,14 +251,21 @@ func (s *Server) Check(c server.ClientAuthentication) bool {
 		s.logLimited(slog.LevelWarn, "refused a connection without a valid key", "from", remote(c))
 		return false
 	}
-	s.note(o.Nkey, c)
 	user := &server.User{Username: o.Nkey}
 	if o.Nkey == s.ownPublic {
+		s.hasPlace(c)
 		c.RegisterUser(user)
 		return true
 	}
+	if !s.note(o.Nkey, c) {
+		s.logLimited(slog.LevelWarn, "refused a connection: its key has too many", "from", remote(c), "key", o.Nkey)
+		return false
+	}
+	// After note: Disconnect finds the connection, or the key is not authorized any more.
 	node, ok := s.authorize(o.Nkey)
-	if !ok || fabric.ValidateNodeID(node) != nil {
+	if ok = ok && fabric.ValidateNodeID(node) == nil; ok {
+		s.hasPlace(c)
+	} else {
 		node = ""
 	}
 	r := rightsOf(o.Nkey, node)
@@ -256,19 +277,22 @@ func (s *Server) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-// note remembers connections by key. When there are many, it drops closed ones.
-func (s *Server) note(nkey string, c server.ClientAuthentication) {
+// note remembers a connection, unless its key has too many.
+func (s *Server) note(nkey string, c server.ClientAuthentication) bool {
 	id := c.GetID()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.conns[nkey]) >= 16 {
+	if len(s.conns[nkey]) >= maxOfKey {
 		for id := range s.conns[nkey] {
 			if s.server.GetClient(id) == nil {
 				delete(s.conns[nkey], id)
 			}
 		}
+		if len(s.conns[nkey]) >= maxOfKey {
+			return false
+		}
 	}
-	if len(s.conns) >= 2*maxConnections {
+	if len(s.conns) >= 2*maxNodes { // drops those of which all are closed
 		for key, ids := range s.conns {
 			alive := false
 			for id := range ids {
@@ -287,6 +311,7 @@ func (s *Server) note(nkey string, c server.ClientAuthentication) {
 		s.conns[nkey] = map[uint64]struct{}{}
 	}
 	s.conns[nkey][id] = struct{}{}
+	return true
 }
 
 func remote(c server.ClientAuthentication) string {

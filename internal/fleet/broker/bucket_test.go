@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/fleet/natskv"
 	"github.com/corral-exec/corral/internal/fleet/pairing"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 )
 
@@ -40,7 +41,7 @@ func TestSharedRegistry(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
-		b, err := pairing.OpenBucket(t.Context(), natskv.Config{Conn: c, Key: key})
+		b, err := pairing.OpenBucket(t.Context(), natskv.Config{Conn: linktest.Over(t, c), Key: key})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -142,6 +142,10 @@
 //
 // # Presence
 //
+// If hellos of two lives of a node's program arrive, the gateway asks for another: when
+// the life that it knows answers, two machines have the node's key, and the other is
+// ignored.
+//
 // A node is offline when it has been silent for two and a half heartbeats, when it said
 // that it leaves, or when the server says that it is not subscribed. A hello also says
 // how busy the node is ([Load]).

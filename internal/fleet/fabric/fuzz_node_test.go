@@ -58,7 +58,7 @@ func FuzzNode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
 		x := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"cat": fakeexec.Cat, "print": fakeexec.Print("printed", "", 3)}}
-		n, err := newNode(nil, NodeConfig{ID: "n1", Executor: x, GatewayKeys: []string{public}})
+		n, err := newNode(&Link{}, NodeConfig{ID: "n1", Executor: x, GatewayKeys: []string{public}})
 		if err != nil {
 			t.Fatal(err)
 		}

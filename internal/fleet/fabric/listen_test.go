@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/corral-exec/corral/internal/fleet/broker"
-	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/test/linktest"
 )
 
 // Close returns when no message is handled, and none is after it, also if many
@@ -28,7 +28,7 @@ func TestListenerClose(t *testing.T) {
 
 			begun, release := make(chan struct{}), make(chan struct{})
 			handled := 0 // by the listener alone, until it is closed
-			l, err := fabric.Listen(conn, "subject", 100, 1<<20, func(*nats.Msg) {
+			l, err := linktest.Over(t, conn).Listen("subject", 100, 1<<20, func(*nats.Msg) {
 				if handled++; handled == 1 {
 					close(begun)
 					<-release

@@ -78,7 +78,7 @@ type node struct {
 	every time.Duration   // between two hellos
 	runs  func() int      // may be nil
 	can   func() []string // may be nil
-	conn  *nats.Conn
+	conn  *Link
 	log   *slog.Logger
 	warns *rate.Limiter // limits log lines, which any sender can cause,
 	asked *rate.Limiter // and requested hellos
@@ -108,7 +108,7 @@ type node struct {
 // Serve exports an executor as a node until ctx ends. The caller owns the connection;
 // make it with ConnectOptions. Commands outlive Serve wherever they outlive their
 // executor.
-func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
+func Serve(ctx context.Context, conn *Link, cfg NodeConfig) error {
 	n, err := newNode(conn, cfg)
 	if err != nil {
 		return err
@@ -116,17 +116,18 @@ func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	n.ctx = life
-	status := conn.StatusChanged(nats.CONNECTED, nats.CLOSED)
-	defer conn.RemoveStatusListener(status)
+	connected, unwatch := conn.Connected()
+	defer unwatch()
 	// Bursts are bounded by the requests that gateways may have open at a time.
-	ear, err := Listen(conn, NodeSubjects(n.id), 64<<10, 128<<20, n.receive)
+	ear, err := conn.Listen(NodeSubjects(n.id), 64<<10, 128<<20, n.receive)
 	if err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "", "node %s cannot listen for requests: %w", n.id, err)
 	}
 	for range workers {
 		n.owned.Go(n.worker)
 	}
-	err = errors.Join(n.live(ctx, status), ear.Close())
+	n.live(ctx, connected)
+	err = ear.Close()
 
 	n.mu.Lock()
 	n.closed = true
@@ -136,13 +137,13 @@ func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 	n.owned.Wait()
 	n.about.Leaving = true
 	n.hello()
-	if conn.IsConnected() { // sends the last messages before the caller closes the connection
-		_ = conn.FlushTimeout(time.Second)
+	if c := conn.Conn(); c.IsConnected() { // sends the last messages before the caller closes the connection
+		_ = c.FlushTimeout(time.Second)
 	}
 	return err
 }
 
-func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
+func newNode(conn *Link, cfg NodeConfig) (*node, error) {
 	if err := ValidateNodeID(cfg.ID); err != nil {
 		return nil, err
 	}
@@ -182,18 +183,15 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 
 // live says hello at every connection and heartbeat, and removes unused readers and
 // writes.
-func (n *node) live(ctx context.Context, status <-chan nats.Status) error {
+func (n *node) live(ctx context.Context, connected <-chan struct{}) {
 	tick := time.NewTicker(n.every)
 	defer tick.Stop()
 	n.hello()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case s, ok := <-status:
-			if !ok || s == nats.CLOSED {
-				return corral.Errorf(corral.ErrUnavailable, "", "the connection of node %s was closed", n.id)
-			}
+			return
+		case <-connected:
 			n.about.Link++
 			n.hello()
 			n.doubtPorts()
@@ -226,7 +224,7 @@ func (n *node) requestHello() {
 
 // publish sends a message if it can: every lost message is asked for again.
 func (n *node) publish(subject string, b []byte) {
-	if err := n.conn.Publish(subject, b); err != nil {
+	if err := n.conn.Conn().Publish(subject, b); err != nil {
 		n.log.Debug("not sent", "subject", subject, "error", err)
 	}
 }

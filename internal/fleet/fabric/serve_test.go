@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 )
@@ -102,7 +103,7 @@ func newRigOf(t *testing.T, node func(*fabric.NodeConfig), change ...func(*fakee
 	}
 	cfg := fabric.NodeConfig{ID: nodeID, Executor: r.exec, GatewayKeys: []string{public}, Log: slog.New(slog.NewTextHandler(r.lines, nil))}
 	node(&cfg)
-	nodeConn := connect()
+	nodeConn := linktest.Over(t, connect())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- fabric.Serve(ctx, nodeConn, cfg) }()
@@ -111,7 +112,6 @@ func newRigOf(t *testing.T, node func(*fabric.NodeConfig), change ...func(*fakee
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		nodeConn.Close()
 	})
 	r.told = <-hello
 	r.boot = r.told.Boot
@@ -336,18 +336,25 @@ func TestInputReplayed(t *testing.T) {
 	// Some of it is repeated by a gateway that has not heard of its arrival.
 	again := r.seal(r.header(fabric.OpWrite, "job"), fabric.Input{Write: 1, Total: 6, Off: 2, Data: []byte("cdef")}.Append(nil))
 	foreign := r.seal(r.header(fabric.OpWrite, "job"), fabric.Input{Write: 2, Total: 3, Data: []byte("xyz")}.Append(nil))
-	r.send(open[0])
-	r.send(open[0])
-	for {
-		a, err := fabric.ParseInputAck(r.hear(fabric.KindInput, 1), 6)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a.Limit == 6 {
-			break
+	until := func(is func(fabric.InputAck) bool) {
+		for {
+			a, err := fabric.ParseInputAck(r.hear(fabric.KindInput, 1), 6)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if is(a) {
+				return
+			}
 		}
 	}
-	for _, m := range [][][]byte{rest, rest, again, again, open, foreign, open} {
+	r.send(open[0])
+	r.send(open[0])
+	until(func(a fabric.InputAck) bool { return a.Limit == 6 })
+	for _, m := range [][][]byte{rest, rest, again, again, open} {
+		r.send(m...)
+	}
+	until(func(a fabric.InputAck) bool { return a.Done == 6 }) // before the input is closed
+	for _, m := range [][][]byte{foreign, open} {
 		r.send(m...)
 	}
 	a, err := fabric.ParseInputAck(r.hear(fabric.KindInput, 2), 3)

@@ -46,12 +46,12 @@ func (h *Hub) present(ctx context.Context, n pairing.Node) api.Node {
 }
 
 func shown(n pairing.Node, s nodeexec.Status) api.Node {
-	state := api.NodeOffline
+	state, problem := api.NodeOffline, ""
 	switch {
 	case !n.RevokedAt.IsZero():
 		state = api.NodeRevoked
 	case s.Online:
-		state = api.NodeOnline
+		state, problem = api.NodeOnline, s.Problem
 	}
 	a := api.NodeAbout{Host: s.Host, OS: cmp.Or(s.OS, n.OS), Arch: cmp.Or(s.Arch, n.Arch), Version: cmp.Or(s.Program, n.Version), Features: n.Features}
 	if s.Features != nil {
@@ -66,7 +66,7 @@ func shown(n pairing.Node, s nodeexec.Status) api.Node {
 	}
 	return api.Node{
 		Load: load,
-		ID:   n.ID, Kind: api.NodePaired, Name: n.Name, State: state, Labels: n.Labels, Addresses: n.Addresses, Heard: s.Heard, NodeAbout: a,
+		ID:   n.ID, Kind: api.NodePaired, Name: n.Name, State: state, Labels: n.Labels, Addresses: n.Addresses, Heard: s.Heard, Problem: problem, NodeAbout: a,
 		Key: n.Key, PairedAt: n.PairedAt, ApprovedBy: n.ApprovedBy, RevokedAt: n.RevokedAt, RevokedBy: n.RevokedBy,
 	}
 }

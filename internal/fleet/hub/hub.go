@@ -85,7 +85,7 @@ type Hub struct {
 	public   string
 	registry *pairing.Registry
 	server   *broker.Server // nil if it is external
-	conn     *nats.Conn
+	conn     *fabric.Link
 	desk     atomic.Pointer[join.Desk] // nil until it is open
 	nodes    *nodeexec.Fabric
 
@@ -148,9 +148,16 @@ func Open(cfg Config) (_ *Hub, err error) {
 // server asks the registry about keys; an external server may keep the registry.
 func (h *Hub) connect() (err error) {
 	registry := pairing.Options{Dir: h.cfg.Dir, GatewayKey: h.public, Changed: h.changed, Log: h.log}
-	options := fabric.ConnectOptions(h.log)
+	options := append(fabric.ConnectOptions(h.log), nats.Name("corral gateway"))
+	failed := func(err error) {
+		h.log.Warn("cannot connect to the message server; trying again", "error", err, "hint", corral.Hint(err))
+	}
+	link := func(connect func(...nats.Option) (*nats.Conn, error)) (err error) {
+		h.conn, err = fabric.Connect(context.Background(), func(o nats.Option) (*nats.Conn, error) { return connect(append(options, o)...) }, failed)
+		return err
+	}
 	if x := h.cfg.External; x != nil {
-		if h.conn, err = x.Connect(append(options, nats.Name("corral gateway"))...); err != nil {
+		if err := link(x.Connect); err != nil {
 			return err
 		}
 		if x.Shared {
@@ -168,7 +175,7 @@ func (h *Hub) connect() (err error) {
 	if err != nil {
 		return err
 	}
-	if h.conn, err = h.server.Connect(options...); err != nil {
+	if err := link(h.server.Connect); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "look at the log of the gateway", "cannot connect to the gateway's own message server: %w", err)
 	}
 	return nil
@@ -264,7 +271,7 @@ func (h *Hub) disconnect(ctx context.Context) {
 		case <-h.work:
 		}
 		// Let the machine hear the decision first. If it does not, it asks again.
-		if err := h.conn.FlushTimeout(flushLimit); err != nil {
+		if err := h.conn.Conn().FlushTimeout(flushLimit); err != nil {
 			h.log.Debug("the message server is slow", "error", err)
 		}
 		h.mu.Lock()

@@ -24,6 +24,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/join"
 	"github.com/corral-exec/corral/internal/fleet/pairing"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 	"github.com/corral-exec/corral/runner"
 )
@@ -103,7 +104,7 @@ func (m *machine) ask(token string) (<-chan join.Verdict, <-chan outcome) {
 	var owned sync.WaitGroup
 	owned.Go(func() {
 		v, err := join.Request(ctx, join.Options{
-			Conn: conn, Key: m.key, Gateway: m.line.Key, Token: token, Hello: pairing.Hello{Name: "Builder", OS: "linux", Arch: "amd64", Version: "v1"},
+			Conn: linktest.Over(m.t, conn), Key: m.key, Gateway: m.line.Key, Token: token, Hello: pairing.Hello{Name: "Builder", OS: "linux", Arch: "amd64", Version: "v1"},
 			Shown: func(v join.Verdict) { shown <- v },
 		})
 		done <- outcome{v, err}
@@ -118,9 +119,9 @@ func (m *machine) serve(id string) (stop func()) {
 	m.conn.Close()
 	conn := m.connect()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
+	link, done := linktest.Over(m.t, conn), make(chan error, 1)
 	go func() {
-		done <- fabric.Serve(ctx, conn, fabric.NodeConfig{
+		done <- fabric.Serve(ctx, link, fabric.NodeConfig{
 			ID: id, Executor: m.exec, GatewayKeys: []string{m.line.Key}, About: fabric.Hello{Program: "v2", OS: "linux", Arch: "amd64", Host: "builder.example"},
 		})
 	}()
@@ -149,6 +150,29 @@ func (m *machine) pair(h *Hub, a api.NodeAnswer) api.Node {
 		m.t.Fatalf("%+v", o)
 	}
 	return n
+}
+
+// The list of nodes says that two machines have one key.
+func TestCopiedMachine(t *testing.T) {
+	h := open(t, Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	m, other := newMachine(t, h), newMachine(t, h)
+	n := m.pair(h, api.NodeAnswer{Name: "seven"})
+	m.serve(n.ID)
+	eventually(t, func() error {
+		if n, err := h.Node(t.Context(), "seven"); err != nil || n.State != api.NodeOnline || n.Problem != "" {
+			return fmt.Errorf("%+v, %w", n, err)
+		}
+		return nil
+	})
+	other.key = m.key
+	other.connect()
+	other.serve(n.ID)
+	eventually(t, func() error {
+		if n, err := h.Node(t.Context(), "seven"); err != nil || !strings.Contains(n.Problem, `its host is "builder.example"`) {
+			return fmt.Errorf("%+v, %w", n, err)
+		}
+		return nil
+	})
 }
 
 // eventually waits until a function has nothing to object.

@@ -23,7 +23,7 @@ import (
 
 // Config of a Desk. All but Log is required.
 type Config struct {
-	Conn     *nats.Conn // the gateway's own
+	Conn     *fabric.Link // the gateway's own
 	Key      nkeys.KeyPair
 	Registry *pairing.Registry
 	// From returns the address of a key, as the message server sees it, or the zero
@@ -61,7 +61,7 @@ func Open(cfg Config) (*Desk, error) {
 	d := &Desk{cfg: cfg, warns: rate.NewLimiter(1, 10), often: rate.Sometimes{Interval: time.Minute}, nonces: map[string]string{}, asks: map[string]*rate.Limiter{}}
 	ask, _ := fabric.PairSubjects("*")
 	var err error
-	if d.ear, err = fabric.Listen(cfg.Conn, ask, maxQueued, maxQueued*maxMessage, d.receive); err != nil {
+	if d.ear, err = cfg.Conn.Listen(ask, maxQueued, maxQueued*maxMessage, d.receive); err != nil {
 		return nil, corral.Errorf(corral.ErrUnavailable, "look at the log of the message server", "cannot listen to machines that ask to be nodes: %w", err)
 	}
 	return d, nil
@@ -188,7 +188,7 @@ func (d *Desk) tell(key string, v Verdict) {
 	b, err := v.encode(d.cfg.Key, key)
 	if err == nil {
 		_, to := fabric.PairSubjects(key)
-		err = d.cfg.Conn.Publish(to, b) // if it does not arrive, the machine asks again
+		err = d.cfg.Conn.Conn().Publish(to, b) // if it does not arrive, the machine asks again
 	}
 	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		d.cfg.Log.Warn("a machine could not be told how its request went", "key", key, "error", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/fleet/pairing"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 )
 
@@ -46,7 +47,7 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if desk, err = Open(Config{Conn: conn, Key: h.key, Registry: h.registry, From: h.server.From}); err != nil {
+	if desk, err = Open(Config{Conn: linktest.Over(t, conn), Key: h.key, Registry: h.registry, From: h.server.From}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -99,7 +100,7 @@ func (h *house) request(o Options) (<-chan result, <-chan Verdict) {
 	done, shown := make(chan result, 1), make(chan Verdict, 10)
 	o.Gateway, o.Shown = h.public, func(v Verdict) { shown <- v }
 	if o.Conn == nil {
-		o.Conn = h.machine(o.Key)
+		o.Conn = linktest.Over(h.t, h.machine(o.Key))
 	}
 	go func() {
 		v, err := Request(ctx, o)

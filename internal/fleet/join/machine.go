@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/fleet/pairing"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // Again is the time between two asks of a machine, until the answer is final.
@@ -21,7 +22,7 @@ const Again = 3 * time.Second
 
 // Options of Request. Conn, Key and Gateway are required.
 type Options struct {
-	Conn    *nats.Conn
+	Conn    *fabric.Link
 	Key     nkeys.KeyPair // the machine's; Conn was made with it
 	Gateway string        // the gateway's public nkey
 	Hello   pairing.Hello
@@ -48,11 +49,11 @@ func Request(ctx context.Context, o Options) (Verdict, error) {
 	}
 	where, heard := fabric.PairSubjects(public)
 	answers := make(chan *nats.Msg, 16)
-	sub, err := o.Conn.ChanSubscribe(heard, answers)
+	ear, err := o.Conn.Listen(heard, cap(answers), cap(answers)*maxMessage, func(m *nats.Msg) { turn.Offer(answers, m) })
 	if err != nil {
 		return Verdict{}, corral.Errorf(corral.ErrUnavailable, "", "cannot listen to the gateway: %w", err)
 	}
-	defer func() { _ = sub.Unsubscribe() }() // it ends with the connection, too
+	defer func() { _ = ear.Close() }() // nothing is lost if that fails
 	tick := time.NewTicker(Again)
 	defer tick.Stop()
 	asked := map[string]bool{}
@@ -64,10 +65,7 @@ func Request(ctx context.Context, o Options) (Verdict, error) {
 		asked[ask.Nonce] = true
 		b, err := encodeAsk(ask)
 		if err == nil {
-			err = o.Conn.Publish(where, b)
-		}
-		if errors.Is(err, nats.ErrConnectionClosed) {
-			return last, corral.Errorf(corral.ErrUnavailable, "", "the connection to the gateway was closed")
+			err = o.Conn.Conn().Publish(where, b)
 		}
 		if err != nil {
 			o.Log.Debug("cannot ask the gateway now", "error", err)

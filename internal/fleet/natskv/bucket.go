@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/turn"
 )
 
@@ -41,7 +42,7 @@ var (
 // Config of a Bucket. Conn, Name, Holds and Key are required.
 type Config struct {
 	// Conn may use JetStream. The caller closes it, after the Bucket.
-	Conn *nats.Conn
+	Conn *fabric.Link
 	// Name is the bucket's name at the message server. Holds describes its content for
 	// people: "the registry of nodes".
 	Name, Holds string
@@ -61,8 +62,6 @@ type Config struct {
 // A Bucket is a bucket of this package. Its methods may be called at any time.
 type Bucket struct {
 	cfg     Config
-	js      jetstream.JetStream
-	kv      jetstream.KeyValue
 	public  string
 	pattern string // of the subjects of keys
 
@@ -83,24 +82,20 @@ func Open(ctx context.Context, cfg Config) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the key of the gateway: %w", err)
 	}
-	js, err := jetstream.New(cfg.Conn)
-	if err != nil {
-		return nil, fmt.Errorf("cannot use the message server: %w", err)
-	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.MaxText = cmp.Or(cfg.MaxText, 1<<20)
-	b := &Bucket{cfg: cfg, js: js, public: public, pattern: "$KV." + cfg.Name + ".", useless: map[string]uint64{}, work: make(chan struct{}, 1)}
+	b := &Bucket{cfg: cfg, public: public, pattern: "$KV." + cfg.Name + ".", useless: map[string]uint64{}, work: make(chan struct{}, 1)}
 	b.publish = func(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
+		js, err := b.jetStream()
+		if err != nil {
+			return nil, err
+		}
 		return js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(0))
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	patient, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	err = b.try(patient, func(ctx context.Context) (err error) {
-		b.kv, err = b.open(ctx)
-		return err
-	})
-	if err != nil {
+	if err := b.try(patient, b.open); err != nil {
 		b.cancel()
 		return nil, b.explain(err, "open")
 	}
@@ -126,42 +121,66 @@ const (
 	wrongLastInSight jetstream.ErrorCode = 10164 // a write to it is under way, which may be an unanswered one of this gateway
 )
 
-func (b *Bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
-	kv, err := b.js.KeyValue(ctx, b.cfg.Name)
+// jetStream returns JetStream on the connection that there is now.
+func (b *Bucket) jetStream() (jetstream.JetStream, error) { return jetstream.New(b.cfg.Conn.Conn()) }
+
+func (b *Bucket) keyValue(ctx context.Context) (jetstream.KeyValue, error) {
+	js, err := b.jetStream()
+	if err != nil {
+		return nil, err
+	}
+	return js.KeyValue(ctx, b.cfg.Name)
+}
+
+func (b *Bucket) watch(ctx context.Context, pattern string, opts ...jetstream.WatchOpt) (jetstream.KeyWatcher, error) {
+	kv, err := b.keyValue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return kv.Watch(ctx, pattern, opts...)
+}
+
+// open checks the bucket, and creates it if needed.
+func (b *Bucket) open(ctx context.Context) error {
+	js, err := b.jetStream()
+	if err != nil {
+		return err
+	}
+	kv, err := js.KeyValue(ctx, b.cfg.Name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		cfg := jetstream.KeyValueConfig{
 			Bucket: b.cfg.Name, Description: b.cfg.Holds + " of Corral's gateways", Storage: jetstream.FileStorage,
 			TTL: b.cfg.Age, Replicas: cmp.Or(b.cfg.Replicas, clusterReplicas),
 		}
-		kv, err = b.js.CreateKeyValue(ctx, cfg)
+		kv, err = js.CreateKeyValue(ctx, cfg)
 		if b.cfg.Replicas == 0 && says(err, notClustered) {
 			cfg.Replicas = 1
-			kv, err = b.js.CreateKeyValue(ctx, cfg)
+			kv, err = js.CreateKeyValue(ctx, cfg)
 		}
 		if errors.Is(err, jetstream.ErrBucketExists) { // another gateway created it first, with other settings
-			kv, err = b.js.KeyValue(ctx, b.cfg.Name)
+			kv, err = js.KeyValue(ctx, b.cfg.Name)
 		}
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	status, err := kv.Status(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s, ok := status.(*jetstream.KeyValueBucketStatus)
 	if !ok {
-		return kv, nil
+		return nil
 	}
 	info := s.StreamInfo()
 	if info.Config.Storage != jetstream.FileStorage {
-		return nil, corral.Errorf(corral.ErrInvalid, "delete the bucket, and let a gateway make it", "the bucket %s of the message server is in memory alone", b.cfg.Name)
+		return corral.Errorf(corral.ErrInvalid, "delete the bucket, and let a gateway make it", "the bucket %s of the message server is in memory alone", b.cfg.Name)
 	}
 	if info.Cluster != nil && info.Cluster.Name != "" && info.Config.Replicas < clusterReplicas {
 		b.cfg.Log.Warn(b.cfg.Holds+" is on too few servers of the cluster to be there when one is not", "replicas", info.Config.Replicas,
 			"hint", fmt.Sprintf("nats stream edit KV_%s --replicas %d", b.cfg.Name, clusterReplicas))
 	}
-	return kv, nil
+	return nil
 }
 
 // says reports whether err comes from the message server with one of these codes.
@@ -213,8 +232,7 @@ func final(err error) bool {
 	api, own := (*jetstream.APIError)(nil), (*corral.Error)(nil)
 	return errors.Is(err, ErrExists) || errors.Is(err, ErrNone) ||
 		errors.As(err, &own) || errors.As(err, &api) && api.Code >= 400 && api.Code < 500 ||
-		errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) ||
-		errors.Is(err, nats.ErrConnectionClosed)
+		errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)
 }
 
 // Create makes an entry, unless the key has one: then the error is ErrExists. It
@@ -326,7 +344,7 @@ func (b *Bucket) get(ctx context.Context, req request) (*message, error) {
 		Message *message            `json:"message"`
 	}
 	err = b.try(ctx, func(ctx context.Context) error {
-		m, err := b.cfg.Conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET.KV_"+b.cfg.Name, data)
+		m, err := b.cfg.Conn.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET.KV_"+b.cfg.Name, data)
 		if err != nil {
 			return err
 		}
@@ -352,7 +370,7 @@ func (b *Bucket) get(ctx context.Context, req request) (*message, error) {
 // Each calls each for the entries that match a pattern, in the order of their
 // revisions. Recent entries may be missing. It stops at an error of each.
 func (b *Bucket) Each(ctx context.Context, pattern string, each func(Entry) error) error {
-	w, err := b.kv.Watch(ctx, pattern)
+	w, err := b.watch(ctx, pattern)
 	if err != nil {
 		return b.explain(err, "read")
 	}
@@ -438,7 +456,7 @@ func (b *Bucket) purge(ctx context.Context, pattern string, keep uint64) error {
 	if err != nil {
 		return err
 	}
-	m, err := b.cfg.Conn.RequestWithContext(ctx, "$JS.API.STREAM.PURGE.KV_"+b.cfg.Name, req)
+	m, err := b.cfg.Conn.Conn().RequestWithContext(ctx, "$JS.API.STREAM.PURGE.KV_"+b.cfg.Name, req)
 	if err != nil {
 		return err
 	}
@@ -466,13 +484,13 @@ func (b *Bucket) follow(pattern string, news chan<- struct{}) {
 	tell := func() {
 		turn.Offer(news, struct{}{})
 	}
-	connected := b.cfg.Conn.StatusChanged(nats.CONNECTED)
-	defer b.cfg.Conn.RemoveStatusListener(connected)
+	connected, unwatch := b.cfg.Conn.Connected()
+	defer unwatch()
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for b.ctx.Err() == nil {
 		var updates <-chan jetstream.KeyValueEntry // nil: no notifications
-		w, err := b.kv.Watch(b.ctx, pattern, jetstream.MetaOnly(), jetstream.UpdatesOnly())
+		w, err := b.watch(b.ctx, pattern, jetstream.MetaOnly(), jetstream.UpdatesOnly())
 		if err == nil {
 			updates = w.Updates()
 		} else if b.ctx.Err() == nil {

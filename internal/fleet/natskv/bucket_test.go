@@ -18,6 +18,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/errtest"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 )
 
@@ -43,7 +44,7 @@ func start(t testing.TB, jetStream bool) func() *nats.Conn {
 
 func open(t testing.TB, conn *nats.Conn, key nkeys.KeyPair, change ...func(*Config)) *Bucket {
 	t.Helper()
-	cfg := Config{Conn: conn, Name: "test", Holds: "the test", Key: key}
+	cfg := Config{Conn: linktest.Over(t, conn), Name: "test", Holds: "the test", Key: key}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -192,16 +193,20 @@ func TestForged(t *testing.T) {
 	key, _ := natstest.NewKey(t)
 	another, _ := natstest.NewKey(t)
 	b := open(t, conn, key)
-	_, err := b.Create(t.Context(), "x.1", []byte("one"))
+	kv, err := b.keyValue(t.Context())
 	ok(t, err)
-	good, err := b.kv.Get(t.Context(), "x.1")
+	_, err = b.Create(t.Context(), "x.1", []byte("one"))
+	ok(t, err)
+	good, err := kv.Get(t.Context(), "x.1")
 	ok(t, err)
 	_, err = b.Create(t.Context(), "x.2", text(2*partSize))
 	ok(t, err)
 	other := open(t, conn, key, func(c *Config) { c.Name = "other" })
 	_, err = other.Create(t.Context(), "x.3", []byte("one"))
 	ok(t, err)
-	elsewhere, err := other.kv.Get(t.Context(), "x.3")
+	otherKV, err := other.keyValue(t.Context())
+	ok(t, err)
+	elsewhere, err := otherKV.Get(t.Context(), "x.3")
 	ok(t, err)
 	evil := open(t, conn, another)
 	strange, err := evil.seal("x.3", newHead(nil), nil)
@@ -216,7 +221,7 @@ func TestForged(t *testing.T) {
 		"nothing": nil, "nonsense": []byte("nonsense"), "another's": strange, "of another key": good.Value(), "of another bucket": elsewhere.Value(),
 		"cut short": good.Value()[:len(good.Value())-1], "huge": huge, "newer": newer, "another text": lies,
 	} {
-		revision, err := b.kv.Put(t.Context(), "x.3", value)
+		revision, err := kv.Put(t.Context(), "x.3", value)
 		ok(t, err)
 		e, err := b.Last(t.Context(), "x.3")
 		if err != nil || e.Revision != revision || e.Text != nil || e.Key != "x.3" {
@@ -236,11 +241,11 @@ func TestForged(t *testing.T) {
 		}
 	}
 	// Parts are not signed by themselves.
-	keys, err := b.kv.Keys(t.Context())
+	keys, err := kv.Keys(t.Context())
 	ok(t, err)
 	for _, k := range keys {
 		if strings.HasPrefix(k, partPrefix) {
-			_, err := b.kv.Put(t.Context(), k, text(partSize+1))
+			_, err := kv.Put(t.Context(), k, text(partSize+1))
 			ok(t, err)
 		}
 	}
@@ -280,12 +285,12 @@ func TestUnfitServers(t *testing.T) {
 	ok(t, err)
 	_, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "test", Storage: jetstream.MemoryStorage})
 	ok(t, err)
-	_, err = Open(t.Context(), Config{Conn: connect(), Name: "test", Holds: "the test", Key: key})
+	_, err = Open(t.Context(), Config{Conn: linktest.Over(t, connect()), Name: "test", Holds: "the test", Key: key})
 	wantKind(t, err, corral.ErrInvalid, "in memory alone")
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err = Open(ctx, Config{Conn: start(t, false)(), Name: "test", Holds: "the test", Key: key})
+	_, err = Open(ctx, Config{Conn: linktest.Over(t, start(t, false)()), Name: "test", Holds: "the test", Key: key})
 	wantKind(t, err, corral.ErrUnavailable, "cannot open the test at the message server")
 	if hint := corral.Hint(err); !strings.Contains(hint, "JetStream") {
 		t.Error(hint)

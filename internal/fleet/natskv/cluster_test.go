@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 )
 
@@ -81,7 +82,7 @@ func TestServersBegin(t *testing.T) {
 	few := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		b, err := Open(ctx, Config{Conn: conn, Name: "few", Holds: "the test", Key: key})
+		b, err := Open(ctx, Config{Conn: linktest.Over(t, conn), Name: "few", Holds: "the test", Key: key})
 		if err == nil {
 			b.Close()
 		}
@@ -98,7 +99,7 @@ func TestServersBegin(t *testing.T) {
 	}
 	opened := make(chan error, 1)
 	go func() {
-		b, err := Open(t.Context(), Config{Conn: conn, Name: "few", Holds: "the test", Key: key})
+		b, err := Open(t.Context(), Config{Conn: linktest.Over(t, conn), Name: "few", Holds: "the test", Key: key})
 		if err == nil {
 			_, err = b.Create(t.Context(), "x", []byte("1"))
 			b.Close()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"strings"
 	"time"
 
@@ -17,37 +15,11 @@ import (
 	"github.com/corral-exec/corral/internal/turn"
 )
 
-const (
-	dialLimit = 5 * time.Second // for one attempt
-	firstWait = 100 * time.Millisecond
-	mostWait  = 2 * time.Second
-)
-
-// backoff is the time before an attempt; the first is 1. It is random, so that the
-// nodes of a gateway do not come back at the same time.
-func backoff(attempt int) time.Duration {
-	wait := mostWait
-	if attempt < 5 {
-		wait = firstWait << attempt
-	}
-	return wait/2 + rand.N(wait/2)
-}
-
-// dialer gives up when the node ends.
-type dialer struct{ ctx context.Context }
-
-// Dial implements nats.CustomDialer.
-func (d dialer) Dial(network, address string) (net.Conn, error) {
-	n := net.Dialer{Timeout: dialLimit}
-	return n.DialContext(d.ctx, network, address)
-}
-
 // options are the options of the connection to the gateway's message server.
 func (n *life) options(ctx context.Context) []nats.Option {
 	return append(fabric.ConnectOptions(n.log),
 		nats.Name("corral node"),
-		nats.SetCustomDialer(dialer{ctx}),
-		nats.CustomReconnectDelay(backoff),
+		nats.CustomReconnectDelay(fabric.Backoff),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			// The gateway cuts the connection of a machine that it approves. The next
 			// one has the rights of a node.
@@ -58,6 +30,7 @@ func (n *life) options(ctx context.Context) []nats.Option {
 			if err != nil {
 				n.log.Log(ctx, level, "the connection to the message server was cut", "error", err)
 			}
+			turn.Offer(n.troubles, nil)
 		}),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
 			turn.Offer(n.troubles, err) // the caller gets another error
@@ -65,11 +38,14 @@ func (n *life) options(ctx context.Context) []nats.Option {
 	)
 }
 
-// dial retries until it connects or ctx ends.
-func (n *life) dial(ctx context.Context) (*nats.Conn, error) {
+// connect retries until it connects or ctx ends.
+func (n *life) connect(ctx context.Context) (*fabric.Link, error) {
 	line := n.state.line
+	dial := func(o nats.Option) (*nats.Conn, error) {
+		return broker.Dial(line.URL(), line.Cert, n.state.key, append(n.options(ctx), o)...)
+	}
 	for attempt := 1; ; attempt++ {
-		conn, err := broker.Dial(line.URL(), line.Cert, n.state.key, n.options(ctx)...)
+		conn, err := fabric.Connect(ctx, dial, func(err error) { turn.Offer(n.troubles, err) })
 		if err == nil {
 			return conn, nil
 		}
@@ -84,7 +60,7 @@ func (n *life) dial(ctx context.Context) (*nats.Conn, error) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(backoff(attempt)):
+		case <-time.After(fabric.Backoff(attempt)):
 		}
 	}
 }

@@ -46,9 +46,6 @@ const lookAgain = 5 * time.Second
 // askAgain is how often a connected node asks for its state: its name may have changed.
 const askAgain = 5 * time.Minute
 
-// errClosed: the library does not reconnect this connection.
-var errClosed = errors.New("the message server closed the connection")
-
 // life is the state of one Run.
 type life struct {
 	cfg    Config
@@ -56,7 +53,7 @@ type life struct {
 	log    *slog.Logger
 	record Record
 
-	troubles chan error // of attempts to connect again
+	troubles chan error // of attempts to connect again; nil: the connection is lost
 	trouble  error      // the latest
 
 	verdicts chan verdict
@@ -118,32 +115,17 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 	}()
 	n.set(Status{Phase: Connecting})
-	for {
-		err := n.connected(ctx)
-		switch {
-		case ctx.Err() != nil && (err == nil || errors.Is(err, errClosed) || errors.Is(err, ctx.Err())):
-			return nil
-		case !errors.Is(err, errClosed):
-			return err
-		}
-		n.log.Warn("connecting anew", "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(backoff(1)):
-		}
-	}
-}
-
-// connected is the life of one connection. It returns nil if ctx ended, and errClosed
-// if a new connection is needed.
-func (n *life) connected(ctx context.Context) error {
-	conn, err := n.dial(ctx)
+	conn, err := n.connect(ctx)
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
-	n.log.Info("connected to the gateway", "address", conn.ConnectedUrlRedacted())
-	changed := conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.CLOSED)
+	n.log.Info("connected to the gateway", "address", conn.Conn().ConnectedUrlRedacted())
+	connected, unwatch := conn.Connected()
 	defer func() {
+		unwatch()
 		n.asking.stop()
 		n.serving.stop()
 		n.serves.Store(false)
@@ -153,17 +135,13 @@ func (n *life) connected(ctx context.Context) error {
 	defer look.Stop()
 	again := time.NewTicker(cmp.Or(n.cfg.again, askAgain))
 	defer again.Stop()
-	asked := false
-	times := uint64(0) // the number of reconnects at the last ask
+	asked := false // over this connection
 	for {
-		switch connects := conn.Stats().Reconnects; {
-		case conn.IsClosed():
-			return errClosed
-		case !conn.IsConnected():
-			n.cut(conn)
-		case !asked || connects != times:
-			asked, times = true, connects
-			n.trouble = nil
+		switch c := conn.Conn(); {
+		case !c.IsConnected():
+			n.cut(c)
+		case !asked:
+			asked, n.trouble = true, nil
 			n.ask(conn)
 			if n.state.Paired() {
 				n.serve(conn)
@@ -174,7 +152,8 @@ func (n *life) connected(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-changed:
+		case <-connected:
+			asked = false
 		case <-look.C:
 		case <-again.C:
 			asked = asked && !n.state.Paired()
@@ -182,9 +161,6 @@ func (n *life) connected(ctx context.Context) error {
 		case v := <-n.verdicts:
 			err = n.handle(conn, v)
 		case err = <-n.served:
-			if err == nil || conn.IsClosed() {
-				err = errClosed
-			}
 		}
 		if err != nil {
 			return err
@@ -210,7 +186,7 @@ func (n *life) cut(conn *nats.Conn) {
 }
 
 // ask asks whether the machine is a node, or can become one.
-func (n *life) ask(conn *nats.Conn) {
+func (n *life) ask(conn *fabric.Link) {
 	n.asking.stop()
 	token := n.cfg.Token
 	if !n.state.TakesToken() {
@@ -243,7 +219,7 @@ func (n *life) hello() pairing.Hello {
 }
 
 // handle acts upon a verdict. An error ends the node.
-func (n *life) handle(conn *nats.Conn, v verdict) error {
+func (n *life) handle(conn *fabric.Link, v verdict) error {
 	switch {
 	case !v.last:
 		n.wait(v.Verdict)
@@ -290,7 +266,7 @@ func (n *life) revoked() {
 
 func (n *life) unsaved(err error) { n.log.Warn(err.Error(), "hint", corral.Hint(err)) }
 
-func (n *life) approved(conn *nats.Conn, v join.Verdict) error {
+func (n *life) approved(conn *fabric.Link, v join.Verdict) error {
 	if v.ID != n.state.ID() {
 		return corral.Errorf(corral.ErrDenied, "look into what answers at the gateway's address", "the gateway takes this machine for node %s, and it is %s", v.ID, n.state.ID())
 	}
@@ -314,14 +290,14 @@ func (n *life) approved(conn *nats.Conn, v join.Verdict) error {
 		n.log.Warn("the gateway calls this machine otherwise than it asked to be called", "name", v.Name, "asked", asked, "hint", "corral nodes rename on the gateway gives it another name")
 	}
 	// The message server sets permissions at the start of a connection.
-	if err := conn.ForceReconnect(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+	if err := conn.Conn().ForceReconnect(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		return corral.Errorf(corral.ErrUnavailable, "", "cannot connect to the gateway again: %w", err)
 	}
 	return nil
 }
 
 // serve serves over the connection, across reconnects.
-func (n *life) serve(conn *nats.Conn) {
+func (n *life) serve(conn *fabric.Link) {
 	n.set(Status{Phase: Serving})
 	if n.serving.running() {
 		return

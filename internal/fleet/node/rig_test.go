@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/join"
 	"github.com/corral-exec/corral/internal/fleet/pairing"
 	"github.com/corral-exec/corral/internal/test/errtest"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 	"github.com/corral-exec/corral/nodeexec"
 )
@@ -102,10 +103,11 @@ func (h *house) open() {
 	h.line = join.Line{Hosts: []string{h.listen}, WebSocket: h.web, Key: public, Cert: h.server.Fingerprint()}
 	h.conn, err = h.server.Connect(fabric.ConnectOptions(testLog())...)
 	must(h.tb, err)
-	nodes, err := nodeexec.New(nodeexec.Config{Conn: h.conn, Key: h.key, Paired: h.paired, Log: testLog()})
+	link := linktest.Over(h.tb, h.conn)
+	nodes, err := nodeexec.New(nodeexec.Config{Conn: link, Key: h.key, Paired: h.paired, Log: testLog()})
 	must(h.tb, err)
 	h.nodes = nodes
-	h.desk, err = join.Open(join.Config{Conn: h.conn, Key: h.key, Registry: h.registry, From: h.server.From, Log: testLog()})
+	h.desk, err = join.Open(join.Config{Conn: link, Key: h.key, Registry: h.registry, From: h.server.From, Log: testLog()})
 	must(h.tb, err)
 	desk <- h.desk
 	var cutting sync.WaitGroup

@@ -19,6 +19,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/natskv"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 )
 
@@ -42,7 +43,7 @@ func gatewayPair(n int) nkeys.KeyPair {
 
 func (c *cluster) bucket() *Bucket {
 	c.t.Helper()
-	b, err := OpenBucket(c.t.Context(), natskv.Config{Conn: c.Connect(), Key: gatewayPair(60000)})
+	b, err := OpenBucket(c.t.Context(), natskv.Config{Conn: linktest.Over(c.t, c.Connect()), Key: gatewayPair(60000)})
 	ok(c.t, err)
 	return b
 }
@@ -358,7 +359,7 @@ func TestForgedRegistry(t *testing.T) {
 	_, err = st.pair(key(9), "evil", false)
 	ok(t, err)
 	evil := newCluster(t)
-	other, err := OpenBucket(t.Context(), natskv.Config{Conn: evil.Connect(), Key: gatewayPair(60001)})
+	other, err := OpenBucket(t.Context(), natskv.Config{Conn: linktest.Over(t, evil.Connect()), Key: gatewayPair(60001)})
 	ok(t, err)
 	ok(t, other.write(st, patient))
 	evilJS, err := jetstream.New(evil.Connect())
@@ -389,7 +390,7 @@ func TestForgedRegistry(t *testing.T) {
 		if forged.name == "of before a revocation" {
 			continue // who never saw the other cannot tell
 		}
-		b, err := OpenBucket(t.Context(), natskv.Config{Conn: conn, Key: gatewayPair(60000)})
+		b, err := OpenBucket(t.Context(), natskv.Config{Conn: linktest.Over(t, conn), Key: gatewayPair(60000)})
 		ok(t, err)
 		r, err := Open(Options{Bucket: b, GatewayKey: gateway})
 		wantKind(t, err, corral.ErrDenied, "cannot trust the registry")
@@ -473,7 +474,7 @@ func TestOtherGatewayKey(t *testing.T) {
 	c := newCluster(t)
 	a, _ := c.gateway()
 	pair(t, a, 1, "one")
-	b, err := OpenBucket(t.Context(), natskv.Config{Conn: c.Connect(), Key: gatewayPair(60001)})
+	b, err := OpenBucket(t.Context(), natskv.Config{Conn: linktest.Over(t, c.Connect()), Key: gatewayPair(60001)})
 	ok(t, err)
 	_, err = Open(Options{Bucket: b, GatewayKey: keyOf(nkeys.PrefixByteUser, 60001)})
 	wantKind(t, err, corral.ErrDenied, "not signed with the key of this gateway")
@@ -526,7 +527,7 @@ func TestUnfitServers(t *testing.T) {
 	ok(t, err)
 	_, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: BucketName, Storage: jetstream.MemoryStorage})
 	ok(t, err)
-	_, err = OpenBucket(t.Context(), natskv.Config{Conn: c.Connect(), Key: gatewayPair(60000)})
+	_, err = OpenBucket(t.Context(), natskv.Config{Conn: linktest.Over(t, c.Connect()), Key: gatewayPair(60000)})
 	wantKind(t, err, corral.ErrInvalid, "in memory alone")
 
 	plain, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true})
@@ -541,7 +542,7 @@ func TestUnfitServers(t *testing.T) {
 	t.Cleanup(conn.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err = OpenBucket(ctx, natskv.Config{Conn: conn, Key: gatewayPair(60000)})
+	_, err = OpenBucket(ctx, natskv.Config{Conn: linktest.Over(t, conn), Key: gatewayPair(60000)})
 	wantKind(t, err, corral.ErrUnavailable, "at the message server")
 	if hint := corral.Hint(err); !strings.Contains(hint, "JetStream") {
 		t.Error(hint)

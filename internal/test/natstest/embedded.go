@@ -23,7 +23,7 @@ type Embedded struct {
 func NewEmbedded(tb testing.TB, opts server.Options) *Embedded {
 	tb.Helper()
 	opts.Host, opts.Port, opts.StoreDir = "127.0.0.1", server.RANDOM_PORT, tb.TempDir()
-	opts.JetStream, opts.NoSigs, opts.NoLog = true, true, true
+	opts.JetStream, opts.NoSigs, opts.NoLog, opts.AlwaysEnableNonce = true, true, true, true
 	s := &Embedded{tb: tb, opts: opts}
 	s.Start()
 	tb.Cleanup(s.Stop)
@@ -45,6 +45,9 @@ func (s *Embedded) Start() {
 	s.opts.Port = s.srv.Addr().(*net.TCPAddr).Port
 }
 
+// Address is where it listens.
+func (s *Embedded) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.opts.Port) }
+
 // Stop stops the server. What it has stored stays.
 func (s *Embedded) Stop() {
 	s.srv.Shutdown()
@@ -55,7 +58,7 @@ func (s *Embedded) Stop() {
 // with the test.
 func (s *Embedded) Connect() *nats.Conn {
 	s.tb.Helper()
-	conn, err := nats.Connect(fmt.Sprintf("nats://127.0.0.1:%d", s.opts.Port), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectBufSize(-1))
+	conn, err := nats.Connect("nats://"+s.Address(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectBufSize(-1))
 	if err != nil {
 		s.tb.Fatal(err)
 	}
