@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -118,8 +119,9 @@ func (s *Server) shutdown(server *http.Server, unused *unusedConns) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainLimit)
 	defer cancel()
 	stop := unused.closing()
-	err := server.Shutdown(ctx)
+	closed := server.Shutdown(ctx) // the end of ctx, or what a listener said
 	stop()
+	err := ctx.Err()
 	if err == nil {
 		err = s.awaitStreams(ctx)
 	}
@@ -128,6 +130,9 @@ func (s *Server) shutdown(server *http.Server, unused *unusedConns) error {
 		return errors.Join(corral.Errorf(corral.ErrUnavailable, "", "the gateway stopped with requests under way: %w", err), server.Close())
 	}
 	s.log.Info("the gateway has stopped", "took", time.Since(begin))
+	if closed != nil {
+		return fmt.Errorf("the gateway has stopped, but cannot clean up: %w", closed)
+	}
 	return nil
 }
 

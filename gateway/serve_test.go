@@ -118,6 +118,20 @@ func TestDrainLimit(t *testing.T) {
 	}
 }
 
+// A socket that cannot be removed, as on a disk that is read-only by now, cuts nobody off.
+func TestStopCannotCleanUp(t *testing.T) {
+	g := newRig(t, nil)
+	g.do("GET", "/v1/health", "").is(200)
+	if err := errors.Join(os.Remove(g.socket), os.MkdirAll(filepath.Join(g.socket, "x"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	g.stop()
+	if err := <-g.stopped; err == nil || strings.Count(err.Error(), "remove "+g.socket) != 1 || strings.Contains(g.log.String(), "cut off") {
+		t.Errorf("Serve: %v; log: %s", err, g.log.String())
+	}
+	close(g.stopped)
+}
+
 // A request for MCP is handed on when all of it is there.
 func TestMCPBody(t *testing.T) {
 	bodies := make(chan string, 1)
