@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -50,7 +52,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		MaxHeaderBytes:    api.MaxHeader,
 		ConnContext:       s.ConnContext,
 		BaseContext:       baseContext,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:          log.New(serverLog{s.log}, "", 0),
 	}
 	g, running := errgroup.WithContext(ctx)
 	for _, l := range listeners {
@@ -80,6 +82,19 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		return s.shutdown(server, unused)
 	})
 	return g.Wait()
+}
+
+// A serverLog gets what http.Server says. All but one thing is about single clients.
+type serverLog struct{ to *slog.Logger }
+
+func (l serverLog) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	if strings.Contains(text, "Accept error") {
+		l.to.Error("clients wait: their connections cannot be accepted", "error", text, "hint", "raise the gateway's limit of open files (ulimit -n, LimitNOFILE=)")
+	} else {
+		l.to.Debug(text)
+	}
+	return len(line), nil
 }
 
 // offering is the TLS of a listener. HTTP/2 is for the hosts of ports: connections of the

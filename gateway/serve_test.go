@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,6 +118,48 @@ func TestDrainLimit(t *testing.T) {
 		t.Error("the request was answered")
 	}
 }
+
+// An operator is told why clients wait for their connection.
+func TestCannotAccept(t *testing.T) {
+	g := newRig(t, nil)
+	full := &fullListener{err: make(chan error, 1)}
+	full.err <- &net.OpError{Op: "accept", Net: "tcp", Err: syscall.EMFILE}
+	server, err := New(g.server.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, full) }()
+	for !strings.Contains(g.log.String(), "too many open files") {
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if log := g.log.String(); !strings.Contains(log, `level=ERROR msg="clients wait`) || !strings.Contains(log, "LimitNOFILE") {
+		t.Error(log)
+	}
+}
+
+// A fullListener fails once, and then waits until it is closed.
+type fullListener struct{ err chan error }
+
+func (l *fullListener) Accept() (net.Conn, error) {
+	if err, ok := <-l.err; ok {
+		return nil, err
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *fullListener) Close() error {
+	close(l.err)
+	return nil
+}
+
+func (l *fullListener) Addr() net.Addr { return &net.UnixAddr{Name: "/none", Net: "unix"} }
 
 // A socket that cannot be removed, as on a disk that is read-only by now, cuts nobody off.
 func TestStopCannotCleanUp(t *testing.T) {
