@@ -185,6 +185,17 @@ func TestTokenDamaged(t *testing.T) {
 	})
 }
 
+// A file of zeros, as a power cut may leave, is no token that anyone could know.
+func TestTokenZeros(t *testing.T) {
+	path := filepath.Join(testdir.New(t), "token")
+	if err := os.WriteFile(path, make([]byte, tokenSize), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Token(path, quiet); err == nil || !strings.Contains(corral.Hint(err), "put back a copy") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Tokens of earlier versions have no checksum, nor have tokens that an operator chose.
 func TestTokenPlain(t *testing.T) {
 	for _, token := range []string{strings.Repeat("0123456789abcdef", 4), "chosen.by-somebody.with-dots.c0ffee00"} {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -49,7 +52,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		MaxHeaderBytes:    api.MaxHeader,
 		ConnContext:       s.ConnContext,
 		BaseContext:       baseContext,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:          log.New(serverLog{s.log}, "", 0),
 	}
 	g, running := errgroup.WithContext(ctx)
 	for _, l := range listeners {
@@ -79,6 +82,19 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		return s.shutdown(server, unused)
 	})
 	return g.Wait()
+}
+
+// A serverLog gets what http.Server says. All but one thing is about single clients.
+type serverLog struct{ to *slog.Logger }
+
+func (l serverLog) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	if strings.Contains(text, "Accept error") {
+		l.to.Error("clients wait: their connections cannot be accepted", "error", text, "hint", "raise the gateway's limit of open files (ulimit -n, LimitNOFILE=)")
+	} else {
+		l.to.Debug(text)
+	}
+	return len(line), nil
 }
 
 // offering is the TLS of a listener. HTTP/2 is for the hosts of ports: connections of the
@@ -118,8 +134,9 @@ func (s *Server) shutdown(server *http.Server, unused *unusedConns) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainLimit)
 	defer cancel()
 	stop := unused.closing()
-	err := server.Shutdown(ctx)
+	closed := server.Shutdown(ctx) // the end of ctx, or what a listener said
 	stop()
+	err := ctx.Err()
 	if err == nil {
 		err = s.awaitStreams(ctx)
 	}
@@ -128,6 +145,9 @@ func (s *Server) shutdown(server *http.Server, unused *unusedConns) error {
 		return errors.Join(corral.Errorf(corral.ErrUnavailable, "", "the gateway stopped with requests under way: %w", err), server.Close())
 	}
 	s.log.Info("the gateway has stopped", "took", time.Since(begin))
+	if closed != nil {
+		return fmt.Errorf("the gateway has stopped, but cannot clean up: %w", closed)
+	}
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,6 +117,62 @@ func TestDrainLimit(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("the request was answered")
 	}
+}
+
+// An operator is told why clients wait for their connection.
+func TestCannotAccept(t *testing.T) {
+	g := newRig(t, nil)
+	full := &fullListener{err: make(chan error, 1)}
+	full.err <- &net.OpError{Op: "accept", Net: "tcp", Err: syscall.EMFILE}
+	server, err := New(g.server.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, full) }()
+	for !strings.Contains(g.log.String(), "too many open files") {
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if log := g.log.String(); !strings.Contains(log, `level=ERROR msg="clients wait`) || !strings.Contains(log, "LimitNOFILE") {
+		t.Error(log)
+	}
+}
+
+// A fullListener fails once, and then waits until it is closed.
+type fullListener struct{ err chan error }
+
+func (l *fullListener) Accept() (net.Conn, error) {
+	if err, ok := <-l.err; ok {
+		return nil, err
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *fullListener) Close() error {
+	close(l.err)
+	return nil
+}
+
+func (l *fullListener) Addr() net.Addr { return &net.UnixAddr{Name: "/none", Net: "unix"} }
+
+// A socket that cannot be removed, as on a disk that is read-only by now, cuts nobody off.
+func TestStopCannotCleanUp(t *testing.T) {
+	g := newRig(t, nil)
+	g.do("GET", "/v1/health", "").is(200)
+	if err := errors.Join(os.Remove(g.socket), os.MkdirAll(filepath.Join(g.socket, "x"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	g.stop()
+	if err := <-g.stopped; err == nil || strings.Count(err.Error(), "remove "+g.socket) != 1 || strings.Contains(g.log.String(), "cut off") {
+		t.Errorf("Serve: %v; log: %s", err, g.log.String())
+	}
+	close(g.stopped)
 }
 
 // A request for MCP is handed on when all of it is there.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"unicode"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
@@ -42,6 +43,9 @@ func newToken() string {
 // CheckToken reports whether a token is damaged, as far as that can be seen: one that was
 // made by [Token] has a checksum.
 func CheckToken(token string) error {
+	if strings.ContainsFunc(token, unicode.IsControl) { // such as a file of zeros, which anyone could guess
+		return errors.New("the token is damaged: it has control characters")
+	}
 	at := len(token) - 1 - sumDigits
 	marked := len(token) == tokenSize && token[at] == tokenMark // whatever became of the prefix
 	if !marked && !strings.HasPrefix(token, tokenPrefix) {

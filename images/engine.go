@@ -85,6 +85,9 @@ func engineError(ctx context.Context, doing string, err error) error {
 	case client.IsErrConnectionFailed(err):
 		return corral.Errorf(corral.ErrUnavailable, "start the container engine, or set DOCKER_HOST to where it listens; its socket must be accessible to this user",
 			"cannot %s: the container engine does not answer: %w", doing, err)
+	case errors.Is(err, context.DeadlineExceeded): // the client's own
+		return corral.Errorf(corral.ErrUnavailable, "see whether it answers (docker info, podman info), and restart it if it does not",
+			"cannot %s: the container engine did not answer in time", doing)
 	case cerrdefs.IsPermissionDenied(err), cerrdefs.IsUnauthorized(err):
 		return corral.Errorf(corral.ErrDenied, "", "cannot %s: %w", doing, err)
 	case cerrdefs.IsInvalidArgument(err), cerrdefs.IsNotFound(err), cerrdefs.IsConflict(err):

@@ -54,3 +54,12 @@ func TestFind(t *testing.T) {
 		}
 	}
 }
+
+// An engine that hangs is not told by the words of the client's transport.
+func TestEngineHangs(t *testing.T) {
+	hung := fmt.Errorf("Get %q: %w", "http://%2Frun%2Fdocker.sock/_ping", context.DeadlineExceeded)
+	err := engineError(t.Context(), "list images", hung)
+	if !errors.Is(err, corral.ErrUnavailable) || strings.Contains(err.Error(), "_ping") || !strings.Contains(corral.Hint(err), "restart it") {
+		t.Errorf("%v, hint %q", err, corral.Hint(err))
+	}
+}

@@ -94,7 +94,7 @@ func (j *judge) judge(d *Decision) {
 	switch {
 	case security.Value == SecurityDeny:
 		d.Outcome, d.Reason = Denied, "security=deny ("+security.Source.String()+")"
-		d.Fix = []string{"set security to allowlist where it says deny: " + security.Source.String()}
+		d.Fix = []string{cmp.Or(security.Source.Fix, "set security to allowlist where it says deny: "+security.Source.String())}
 	case j.denied != nil:
 		d.Outcome, d.Rule = Denied, j.denied
 		d.Reason = j.denied.says()

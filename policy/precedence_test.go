@@ -148,6 +148,7 @@ func TestReasons(t *testing.T) {
 		{"'/srv/my tool'", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /srv/my tool", `add the rule {allow: "'/srv/my tool'", args: []}`},
 		{"ls", rulesOf(SecurityAllowlist, AskOff), Denied, "no rule allows /bin/ls; and nobody is asked, by ask=off (test)", ""},
 		{"ls", rulesOf(SecurityDeny, AskOnMiss, allow("*")), Denied, "security=deny (test)", "set security to allowlist where it says deny: test"},
+		{"ls", Rules{Security: Setting[Security]{SecurityDeny, Source{Name: "f:1:2: no", Fix: "mend f"}}}, Denied, "security=deny (f:1:2: no)", "mend f"},
 		{"ls", rulesOf(SecurityFull, AskAlways), Asked, "ask=always (test)", ""},
 		{"ls", rulesOf(SecurityFull, AskOff), Allowed, "security=full (test)", ""},
 		{"ls", rulesOf(SecurityAllowlist, AskOff, allow("/bin/ls")), Allowed, "every program of it is allowed", ""},

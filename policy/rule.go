@@ -86,6 +86,7 @@ type Source struct {
 	Line int    `json:"line,omitempty"` // from 1
 	Key  string `json:"key,omitempty"`  // such as tools.exec.rules[2]
 	Name string `json:"name,omitempty"` // if it is in no file: "default", "request", "session"
+	Fix  string `json:"-"`              // what to do about it, if that is no change of a setting
 }
 
 func (s Source) String() string {

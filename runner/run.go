@@ -85,6 +85,7 @@ type run struct {
 	stopped    bool
 	lastSignal corral.Signal // the last signal sent to the process before it ended
 	stopErr    error
+	withheld   bool // the process has ended, and its last output does not come
 }
 
 func newRun(p corral.Process, cmd corral.Command, opt Options) *run {
@@ -166,6 +167,9 @@ func (r *run) outcome(ctx context.Context, exit corral.Exit, waitErr, cause erro
 		return fmt.Errorf("%w; the command was stopped: %v", cause, exit)
 	case waitErr == nil:
 		return cause
+	case r.withheld:
+		return corral.Errorf(corral.ErrLost, "see whether the disk of its log is full, and attach to it by its ID",
+			"the command %s has ended, but its last output has not come after %v: %w", r.p.Info().ID, killLimit, cause)
 	case r.stopErr != nil:
 		hint := "attach to it by its ID"
 		if errors.Is(r.stopErr, errors.ErrUnsupported) {
@@ -245,6 +249,7 @@ func (r *run) stop(work context.Context, release func()) {
 			}
 		case errors.Is(err, corral.ErrEnded):
 			r.lastSignal = corral.SIGTERM
+			r.awaitOutput(release)
 			return
 		case work.Err() != nil: // the process ended before the answer came
 			r.lastSignal, r.stopErr = corral.SIGTERM, err
@@ -258,8 +263,19 @@ func (r *run) stop(work context.Context, release func()) {
 			r.stopErr = fmt.Errorf("it has not ended %v after %v", killLimit, corral.SIGKILL)
 			release()
 		}
-	case !errors.Is(err, corral.ErrEnded):
+	case errors.Is(err, corral.ErrEnded):
+		r.awaitOutput(release)
+	default:
 		r.lastSignal, r.stopErr = corral.SIGKILL, err
+		release()
+	}
+}
+
+// awaitOutput waits for the last output of a process that has ended, which does not come
+// while the disk of its log is full.
+func (r *run) awaitOutput(release func()) {
+	if !r.endsWithin(killLimit) {
+		r.withheld = true
 		release()
 	}
 }

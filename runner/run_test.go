@@ -419,6 +419,28 @@ type deaf struct{ corral.Process }
 
 func (deaf) Signal(context.Context, corral.Signal) error { return nil }
 
+// A process that has ended, and whose last output cannot get into its log: the disk is full.
+func TestRunGivesUpOnOutputThatWaits(t *testing.T) {
+	for _, grace := range []time.Duration{0, -1} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			ex := with{fake(t, sayAndSleep), func(p corral.Process) corral.Process { return over{p} }}
+			res, err := runner.Run(ctx, ex, corral.Command{Shell: "x", Grace: grace}, runner.Options{})
+			if !errors.Is(err, corral.ErrLost) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "has ended, but its last output has not come after 5s") || corral.Hint(err) == "" {
+				t.Errorf("error %v", err)
+			}
+			if res.Stdout.Head != "partial" {
+				t.Errorf("%+v", res)
+			}
+		})
+	}
+}
+
+type over struct{ corral.Process }
+
+func (over) Signal(context.Context, corral.Signal) error { return corral.ErrEnded }
+
 func TestRunTimeoutIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		res, err := runner.Run(t.Context(), fake(t, fakeexec.Stubborn("partial")), corral.Command{Shell: "x", Timeout: time.Minute}, runner.Options{})

@@ -128,7 +128,10 @@ func (s *Session) notBegun(err error) error {
 	s.failed, s.gone = err, true
 	close(s.ready)
 	s.mu.Unlock()
-	return errors.Join(err, s.m.drop(s, ""))
+	if kept := s.m.drop(s, ""); kept != nil {
+		s.m.log.Warn("a session whose command was not started may be listed again by the next gateway", "session", s.id, "error", kept)
+	}
+	return err
 }
 
 // found stores the process: the first time, or again for the same process.

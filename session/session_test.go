@@ -515,7 +515,7 @@ func TestDiskFull(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		s := r.begin("fail", Options{Background: true, NotifyOnExit: true})
 		repair := r.fillDisk()
-		if _, err := r.agent().Begin(r.Context(), Options{Command: corral.Command{Shell: "true"}}); !errors.Is(err, corral.ErrUnavailable) {
+		if _, err := r.agent().Begin(r.Context(), Options{Command: corral.Command{Shell: "true"}}); !errors.Is(err, corral.ErrUnavailable) || strings.Count(err.Error(), "cannot write") != 1 {
 			r.Errorf("Begin: %v", err)
 		}
 		if n := r.x.Starts(); n != 1 {

@@ -27,7 +27,7 @@ func Unix(path string) (net.Listener, error) {
 	}
 	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("cannot lock the socket %s: %w", path, err)
+		return nil, corral.Errorf(corral.ErrUnavailable, "check the state directory and its disk", "cannot lock the socket %s: %w", path, err)
 	}
 	if err := filelock.Own(lock); err != nil {
 		lock.Close()
@@ -36,7 +36,7 @@ func Unix(path string) (net.Listener, error) {
 	l, err := bind(path)
 	if err != nil {
 		lock.Close()
-		return nil, corral.Errorf(corral.ErrUnavailable, "check the directory", "cannot listen on %s: %w", path, err)
+		return nil, corral.Errorf(corral.ErrUnavailable, "check the state directory and its disk", "cannot listen on %s: %w", path, err)
 	}
 	return &unixListener{UnixListener: l, path: path, lock: lock}, nil
 }

@@ -262,7 +262,7 @@ func (t agentTools) target(ctx context.Context, c config.Agent, set patch.Settin
 			return nil, err
 		}
 		if s := e.Decision.Security; s.Value == policy.SecurityDeny {
-			return nil, corral.Errorf(corral.ErrDenied, "set security to allowlist where it says deny", "security=deny (%s)", s.Source)
+			return nil, corral.Errorf(corral.ErrDenied, e.Decision.Fix[0], "security=deny (%s)", s.Source)
 		}
 	}
 	dir, err := t.s.opt.workspaceOf(c)

@@ -53,8 +53,8 @@ func Image(ctx context.Context, ref string, eng images.Engine) Finding {
 // StateDir tries to write to the directory, or to the one in which it would be made.
 func StateDir(dir string) Finding {
 	const name = "state-dir"
-	const meaning = "No sandbox can be made: what they need is kept there."
-	const fix = "make it writable for this user, or choose another with --state-dir or CORRAL_STATE_DIR"
+	const meaning = "No command is started: what is known of each is kept there."
+	const fix = "make it writable for this user, with room on its disk (df, df -i), or choose another with --state-dir or CORRAL_STATE_DIR"
 	existing, info, err := nearest(dir)
 	switch {
 	case err != nil:
@@ -64,7 +64,8 @@ func StateDir(dir string) Finding {
 	}
 	f, err := os.CreateTemp(existing, ".corral-doctor-*")
 	if err == nil {
-		err = errors.Join(f.Close(), os.Remove(f.Name()))
+		_, err = f.Write(make([]byte, 64<<10)) // a full disk may have room for a file, but none for its bytes
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
 	if err != nil {
 		return Finding{Name: name, Status: Fail, Summary: fmt.Sprintf("%s cannot be written: %v", dir, err), Meaning: meaning, Fix: fix}

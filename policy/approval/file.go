@@ -66,8 +66,8 @@ type Host struct {
 }
 
 // closed is the Host that applies while the file cannot be understood.
-func (f *File) closed() Host {
-	source := policy.Source{File: f.Path()}
+func closed(err error) Host {
+	source := policy.Source{Name: err.Error(), Fix: corral.Hint(err)}
 	return Host{Settings: Settings{
 		Security:    policy.Setting[policy.Security]{Value: policy.SecurityDeny, Source: source},
 		Ask:         policy.Setting[policy.Ask]{Value: policy.AskAlways, Source: source},
@@ -81,7 +81,7 @@ func (f *File) closed() Host {
 func (f *File) Rules(agent string) (Host, error) {
 	d, err := f.load()
 	if err != nil {
-		return f.closed(), err
+		return closed(err), err
 	}
 	if d == nil {
 		return Host{}, nil

@@ -150,6 +150,9 @@ func TestClosed(t *testing.T) {
 			if !errors.As(err, &at) || at.Line < 1 || at.Column < 1 || at.Offset > len(text) || corral.Hint(err) == "" {
 				t.Errorf("error %#v", at)
 			}
+			if s := h.Security.Source; s.String() != err.Error() || s.Fix != corral.Hint(err) {
+				t.Errorf("why nothing is allowed: %+v", s)
+			}
 			if h.Security.Value != policy.SecurityDeny || h.AskFallback.Value != policy.SecurityDeny || len(h.Rules) > 0 {
 				t.Errorf("what applies: %+v", h)
 			}

@@ -97,11 +97,11 @@ func (f *File) locked(change func(path string) error) error {
 	}
 	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
-		return corral.Errorf(corral.ErrUnavailable, "", "cannot lock the approvals: %w", err)
+		return corral.Errorf(corral.ErrUnavailable, hintWrite, "cannot lock the approvals: %w", err)
 	}
 	defer lock.Close()
 	if err := filelock.Lock(lock); err != nil {
-		return corral.Errorf(corral.ErrUnavailable, "", "cannot lock the approvals: %w", err)
+		return corral.Errorf(corral.ErrUnavailable, hintWrite, "cannot lock the approvals: %w", err)
 	}
 	for range 10 {
 		if err = change(path); !errors.Is(err, errChanging) {
@@ -110,6 +110,8 @@ func (f *File) locked(change func(path string) error) error {
 	}
 	return corral.Errorf(corral.ErrUnavailable, "close the program that writes to it", "cannot write %s: %w", path, errChanging)
 }
+
+const hintWrite = "see whether the disk is full, and who owns the directory"
 
 // writeFile replaces a file in one step. was is its identity when it was read; if it has
 // another one by now, the error is errChanging.
@@ -127,7 +129,7 @@ func writeFile(path string, text []byte, was fileID) error {
 		return nil
 	}
 	if err := atomicfile.Write(path, text, atomicfile.Options{Durable: true, Prepare: unchanged}); err != nil {
-		return corral.Errorf(corral.ErrUnavailable, "see whether the disk is full, and who owns the directory", "cannot write the approvals: %w", err)
+		return corral.Errorf(corral.ErrUnavailable, hintWrite, "cannot write the approvals: %w", err)
 	}
 	return nil
 }

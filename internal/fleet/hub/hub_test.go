@@ -487,8 +487,8 @@ func TestKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused(t, dir, corral.ErrDenied, "no seed")
-		if _, err := readKey(key); strings.Contains(err.Error(), "SUANONSENSE") {
-			t.Errorf("what is in the file is in the error: %v", err)
+		if _, err := readKey(key); strings.Contains(err.Error(), "SUANONSENSE") || !strings.Contains(corral.Hint(err), "put back a copy") {
+			t.Errorf("what is in the file is in the error: %v, hint %q", err, corral.Hint(err))
 		}
 	})
 	t.Run("a link", func(t *testing.T) {

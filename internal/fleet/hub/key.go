@@ -42,7 +42,7 @@ func ownKey(dir string) (nkeys.KeyPair, error) {
 
 // readKey reads a key that no other user can have read.
 func readKey(path string) (nkeys.KeyPair, error) {
-	const hint = "see who changed it, then make it a file that only its owner can read and write (0600)"
+	hint := "see who changed it, then make it a file that only its owner can read and write (0600)"
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -63,6 +63,7 @@ func readKey(path string) (nkeys.KeyPair, error) {
 		if key, err = nkeys.FromSeed(bytes.TrimSpace(seed)); err != nil {
 			// The error leaves out the text: it may be a seed with one letter wrong.
 			err = errors.New("it has no seed of an nkey")
+			hint = "put back a copy of it; or remove it, and pair the nodes again"
 		}
 	}
 	if err != nil {

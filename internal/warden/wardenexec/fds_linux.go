@@ -113,7 +113,7 @@ func (p *process) newCarrier(c *client, flags uint64) (passed, error) {
 	theirs, err := pi.make(flags, c)
 	if err != nil {
 		pi.stop()
-		return passed{}, corral.Errorf(corral.ErrUnavailable, "", "cannot make the pipes of %s: %w", p.id, err)
+		return passed{}, corral.Errorf(corral.ErrUnavailable, "end some commands, or raise the gateway's limit of open files (ulimit -n, LimitNOFILE=)", "cannot make the pipes of %s: %w", p.id, err)
 	}
 	p.setCarrier(pi)
 	return passed{theirs, pi.kept}, nil
