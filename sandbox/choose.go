@@ -245,7 +245,6 @@ func (e *Executor) matchAt(ctx context.Context, set *setup, ids []string, engine
 				return nil, fits, err
 			}
 		}
-		b.named.Store(true)
 		if !b.fits(set, warden) {
 			continue
 		}
@@ -266,6 +265,10 @@ func (e *Executor) usable(ctx context.Context, b *box) (bool, error) {
 		if err == nil && !alive {
 			e.retire(b)
 		}
+		if errors.Is(err, errOther) {
+			e.log.Warn("making a new container for the sandbox", "name", e.name, "error", err)
+			err = nil
+		}
 		return alive, err
 	}
 	_, err := b.warden.Reach(ctx)
@@ -276,7 +279,7 @@ func (e *Executor) usable(ctx context.Context, b *box) (bool, error) {
 		e.retire(b)
 		return false, nil
 	}
-	if alive, aerr := b.alive(ctx); aerr != nil || !alive {
+	if alive, aerr := b.alive(ctx); !errors.Is(aerr, errOther) && (aerr != nil || !alive) {
 		return false, err
 	}
 	// What runs in it goes on.

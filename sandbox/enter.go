@@ -226,5 +226,5 @@ func (e *Executor) execContainer(ctx context.Context) (string, error) {
 	if b.warden != nil {
 		return "", corral.Errorf(corral.ErrUnavailable, "try again", "the sandbox %s is configured otherwise by now", e.name)
 	}
-	return b.Container, nil
+	return b.Ref(), nil
 }

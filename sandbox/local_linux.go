@@ -94,21 +94,18 @@ func ignoreClosed(err error) error {
 
 // lockSandbox makes changes to a sandbox one at a time, among all programs.
 func lockSandbox(ctx context.Context, state, name string) (unlock func(), err error) {
-	f, err := lockFile(ctx, filepath.Join(sandboxDir(state, name), "container.lock"))
-	if err != nil {
-		return nil, err
-	}
-	return func() { f.Close() }, nil
+	return locked(ctx, filepath.Join(sandboxDir(state, name), "container.lock"))
 }
 
 // lockNascent keeps others from making boxes' directories, and from sweeping
 // what is not whole yet, for an instant.
 func lockNascent(boxes string) (unlock func(), err error) {
-	f, err := lockFile(context.Background(), filepath.Join(boxes, ".lock"))
-	if err != nil {
-		return nil, err
-	}
-	return func() { f.Close() }, nil
+	return locked(context.Background(), filepath.Join(boxes, ".lock"))
+}
+
+func locked(ctx context.Context, name string) (unlock func(), err error) {
+	f, err := lockFile(ctx, name)
+	return func() { closeLock(f) }, err
 }
 
 // lockBox says that a box is in use, until the file is closed or the process

@@ -79,7 +79,9 @@ func TestBoxThatIsLookedAt(t *testing.T) {
 	if err != nil || !slices.Equal(rec.Boxes, ids) {
 		t.Errorf("the sandbox has %v, %v; want %v", rec.Boxes, err, ids)
 	}
-	if _, err := sweepSandbox(t.Context(), eng, state, "main"); err != nil || len(eng.removed) > 0 {
-		t.Errorf("removed %v, %v", eng.removed, err)
+	for _, id := range ids {
+		if gone, err := sweepUnreferred(t.Context(), eng, state, id); err != nil || gone || len(eng.removed) > 0 {
+			t.Errorf("removed %v, %v", eng.removed, err)
+		}
 	}
 }

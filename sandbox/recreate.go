@@ -39,5 +39,5 @@ func (e *Executor) runs(b *box) bool {
 	if b.warden != nil {
 		return b.warden.Running() > 0
 	}
-	return e.exec != nil && e.exec.Busy(b.Container)
+	return e.exec != nil && e.exec.Busy(b.Ref())
 }

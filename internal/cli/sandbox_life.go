@@ -46,7 +46,7 @@ others are left for commands that have not ended yet.`,
 					d.Workdir = e2b.Home
 				}
 				for _, b := range s.Boxes {
-					if slices.ContainsFunc(rows, func(r daemon.SandboxRow) bool { return r.Container == b.Container && r.Running }) {
+					if slices.ContainsFunc(rows, func(r daemon.SandboxRow) bool { return r.Of(b) && r.Running }) {
 						d.Running = append(d.Running, b.Container)
 					}
 				}

@@ -128,8 +128,12 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	if err != nil {
 		return engine.Info{}, e.fail("ask for the engine's state", native(err))
 	}
+	server, err := e.c.Server(ctx)
+	if err = native(err); err != nil && !errdefs.IsNotImplemented(err) { // else that part of containerd is switched off
+		return engine.Info{}, e.fail("ask for the engine's ID", err)
+	}
 	info := engine.Info{
-		Name: "containerd", Version: v.Version, Address: "unix://" + e.address, Arch: localArch, CPUs: runtime.NumCPU(), Local: true,
+		Name: "containerd", ID: server.UUID + " " + e.space, Version: v.Version, Address: "unix://" + e.address, Arch: localArch, CPUs: runtime.NumCPU(), Local: true,
 		Runtimes: installedRuntimes(), Default: defaultRuntime, Cgroup: cgroupVersion(),
 	}
 	if seccompSupported() {

@@ -148,7 +148,7 @@ func (e *Engine) ask(ctx context.Context) (engine.Info, error) {
 		return engine.Info{}, e.fail("ask for the engine's state", err)
 	}
 	out := engine.Info{
-		Name: name, Version: info.ServerVersion, Address: e.c.DaemonHost(), Arch: goarch(info.Architecture),
+		Name: name, ID: identity(name, info), Version: info.ServerVersion, Address: e.c.DaemonHost(), Arch: goarch(info.Architecture),
 		CPUs:     info.NCPU,
 		Rootless: rootless,
 		Default:  info.DefaultRuntime, Security: info.SecurityOptions, Cgroup: info.CgroupVersion, Runc: info.RuncCommit.ID,
@@ -181,6 +181,16 @@ func (e *Engine) ask(ctx context.Context) (engine.Info, error) {
 		}
 	}
 	return out, nil
+}
+
+// identity is engine.Info.ID. Before version 23, the Docker engines of a machine have one ID
+// together; what is in a directory of Docker's is one engine's. Podman says another ID each
+// time.
+func identity(name string, info system.Info) string {
+	if name == podman {
+		return info.DockerRootDir
+	}
+	return strings.TrimSpace(info.ID + " " + info.DockerRootDir)
 }
 
 // Near implements engine.NearEngine.

@@ -45,7 +45,10 @@ var (
 
 // Info describes an engine.
 type Info struct {
-	Name     string `json:"name"`    // "docker", "podman"
+	Name string `json:"name"` // "docker", "podman"
+	// ID tells engines of one Name apart, and stays the same when the engine is restarted.
+	// An engine that was installed anew has another one. Empty: it has none.
+	ID       string `json:"id,omitempty"`
 	Version  string `json:"version"` // of the engine
 	Address  string `json:"address"` // where it was reached
 	Arch     string `json:"arch"`    // as GOARCH
