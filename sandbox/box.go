@@ -73,7 +73,7 @@ func (e *Executor) openBox(id string) (*box, error) {
 
 func (e *Executor) wardenOf(b *box) (*wardenexec.Executor, error) {
 	return wardenexec.New(wardenexec.Options{
-		Records: e.records, Connect: b.connect, Wake: e.wake, Untrusted: true,
+		Records: e.records, Connect: b.connect, Wake: e.wake, Frozen: func(ctx context.Context) error { return e.thaw(ctx, b) }, Untrusted: true,
 		Prepare: e.prepare, Info: sandboxInfo, OutputRate: e.outputRate, Log: e.log,
 	})
 }
@@ -132,6 +132,8 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 			b.log.Warn("cannot note how a sandbox's container ended", "name", b.Sandbox, "error", err)
 		}
 		return nil, b.gone(end)
+	case c.Paused && !isPaused(b.state, b.Sandbox):
+		return nil, b.frozen()
 	}
 	return b.reach(ctx, c)
 }

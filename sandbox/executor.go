@@ -70,19 +70,16 @@ func New(cfg Config) (_ *Executor, err error) {
 			return nil, err
 		}
 	}
-	if e.records, err = wardenexec.OpenRecords(filepath.Join(e.dir, logsDir), e.log); err != nil {
-		closeLock(e.owner)
-		return nil, err
-	}
-	e.past, err = wardenexec.New(wardenexec.Options{
-		Records: e.records, Connect: noConnection, HowEnded: e.howEnded, Untrusted: true, Prepare: e.prepare, Info: sandboxInfo, Log: e.log,
-	})
-	if err != nil {
+	if e.records, err = wardenexec.OpenRecords(filepath.Join(e.dir, logsDir), e.log); err == nil {
+		if e.past, err = wardenexec.New(wardenexec.Options{
+			Records: e.records, Connect: noConnection, HowEnded: e.howEnded, Untrusted: true, Prepare: e.prepare, Info: sandboxInfo, Log: e.log,
+		}); err == nil {
+			return e, nil
+		}
 		e.records.Close()
-		closeLock(e.owner)
-		return nil, err
 	}
-	return e, nil
+	closeLock(e.owner)
+	return nil, err
 }
 
 // Configure has commands that are started from now on go to a container that is

@@ -82,25 +82,8 @@ type unlocking struct {
 }
 
 func (u unlocking) Close() error {
-	return errors.Join(u.ReadWriteCloser.Close(), ignoreClosed(u.lock.Close()))
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, os.ErrClosed) {
-		return nil
-	}
-	return err
-}
-
-// lockSandbox makes changes to a sandbox one at a time, among all programs.
-func lockSandbox(ctx context.Context, state, name string) (unlock func(), err error) {
-	return locked(ctx, filepath.Join(sandboxDir(state, name), "container.lock"))
-}
-
-// lockNascent keeps others from making boxes' directories, and from sweeping
-// what is not whole yet, for an instant.
-func lockNascent(boxes string) (unlock func(), err error) {
-	return locked(context.Background(), filepath.Join(boxes, ".lock"))
+	defer closeLock(u.lock)
+	return u.ReadWriteCloser.Close()
 }
 
 func locked(ctx context.Context, name string) (unlock func(), err error) {

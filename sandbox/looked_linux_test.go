@@ -58,7 +58,7 @@ func TestBoxThatIsLookedAt(t *testing.T) {
 	if alone, err := other.alone(); err != nil || !alone {
 		t.Fatal(alone, err)
 	}
-	b, err := e.ready(t.Context(), "")
+	b, err := e.ready(t.Context(), "", false)
 	if err != nil || b.ID != ids[1] {
 		t.Fatalf("%+v, %v", b, err)
 	}

@@ -125,6 +125,26 @@ func (e *Executor) wake(ctx context.Context) error {
 	return nil
 }
 
+// errFrozen: a container is frozen that is not noted as paused. Somebody did that with the
+// engine's own tools, to look at it or to copy it, and no command ends it.
+var errFrozen = corral.Errorf(corral.ErrUnavailable, "", "it is paused")
+
+func (b *box) frozen() error {
+	return corral.Errorf(errFrozen, "when that may end: corral sandbox resume "+b.Sandbox, "the container %s was paused at its engine, %s, and no command runs in it", b.Container, b.EngineName())
+}
+
+// thaw is wardenexec.Options.Frozen: a command waits for an answer. If the sandbox was paused
+// just after it was sent, it is resumed.
+func (e *Executor) thaw(ctx context.Context, b *box) error {
+	if isPaused(e.stateDir, e.name) {
+		return e.wake(ctx)
+	}
+	if c, err := b.Inspect(ctx, e.engine); err == nil && c.Paused {
+		return b.frozen()
+	}
+	return nil // it is slow; what else is wrong with it is seen otherwise
+}
+
 func (s Sandbox) eachBox(ctx context.Context, e engine.Engine, do func(engine.PauseEngine, context.Context, string) error) error {
 	freezer, ok := e.(engine.PauseEngine)
 	if !ok {

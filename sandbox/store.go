@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -186,6 +187,17 @@ func saveBox(state string, rec boxRecord) error {
 		return errors.Join(fmt.Errorf("cannot note the box %s: %w", rec.ID, err), os.RemoveAll(tmp))
 	}
 	return atomicfile.SyncDir(boxes)
+}
+
+// lockSandbox makes changes to a sandbox one at a time, among all programs.
+func lockSandbox(ctx context.Context, state, name string) (unlock func(), err error) {
+	return locked(ctx, filepath.Join(sandboxDir(state, name), "container.lock"))
+}
+
+// lockNascent keeps others from making boxes' directories, and from sweeping
+// what is not whole yet, for an instant.
+func lockNascent(boxes string) (unlock func(), err error) {
+	return locked(context.Background(), filepath.Join(boxes, ".lock"))
 }
 
 // sweepNascent removes boxes' directories that were never whole.

@@ -137,12 +137,12 @@ func (k *Sandboxes) describe(s sandbox.Sandbox, rows []SandboxRow) (api.Sandbox,
 	}
 	d.Scope, d.Session = scopeOf(s.Owner, s.Key)
 	for _, b := range s.Boxes {
-		c := api.SandboxContainer{Name: b.Container, Image: b.Image, Driver: string(b.Driver), Created: b.Created}
+		c, paused := api.SandboxContainer{Name: b.Container, Image: b.Image, Driver: string(b.Driver), Created: b.Created}, false
 		if i := slices.IndexFunc(rows, func(r SandboxRow) bool { return r.Of(b) }); i >= 0 {
-			c.ID, c.Running = rows[i].ID, rows[i].Running
+			c.ID, c.Running, paused = rows[i].ID, rows[i].Running, rows[i].Paused
 		}
 		d.Containers = append(d.Containers, c)
-		if d.State = stateOf(c.Running); c.Running && s.Paused {
+		if d.State = stateOf(c.Running); paused {
 			d.State = api.SandboxPaused
 		}
 		d.Engine, d.Image, d.Runtime, d.Driver, d.User = b.Engine, b.Image, b.Runtime, string(b.Driver), b.User

@@ -239,7 +239,7 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]SandboxRo
 		rows = append(rows, SandboxRow{
 			Name: name, Container: c.Name, ID: c.ID,
 			Image: c.Image, Driver: c.Labels[labelDriver], User: n.box.User, Running: c.Running,
-			Paused: c.Running && n.Paused,
+			Paused: c.Running && (n.Paused || c.Paused),
 		})
 	}
 	for _, n := range boxes {

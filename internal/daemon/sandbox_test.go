@@ -44,7 +44,7 @@ func TestSandboxesWithoutContainers(t *testing.T) {
 type renamingEngine struct{ emptyEngine }
 
 func (renamingEngine) List(context.Context, map[string]string) ([]engine.Container, error) {
-	return []engine.Container{{ID: "id-1", Name: "renamed", Running: true}}, nil
+	return []engine.Container{{ID: "id-1", Name: "renamed", Running: true, Paused: true}}, nil
 }
 
 func (renamingEngine) Info(context.Context) (engine.Info, error) {
@@ -72,13 +72,13 @@ func TestSandboxesOfTwoEngines(t *testing.T) {
 	}
 	for i, want := range []SandboxRow{
 		{Name: "main", Container: "corral-main-2", ID: "id-2", Engine: "docker unix:///two.sock"},
-		{Name: "main", Container: "renamed", ID: "id-1", User: "7:7", Running: true},
+		{Name: "main", Container: "renamed", ID: "id-1", User: "7:7", Running: true, Paused: true},
 	} {
 		if len(rows) != 2 || rows[i] != want {
 			t.Fatalf("%+v, want %+v", rows, want)
 		}
 	}
-	if rows[0].State() != "at docker unix:///two.sock" || rows[1].State() != "running" {
+	if rows[0].State() != "at docker unix:///two.sock" || rows[1].State() != "paused" {
 		t.Errorf("%s, %s", rows[0].State(), rows[1].State())
 	}
 	k := LocalSandboxes(dir, Backends{Engine: func(context.Context, string) (Engine, error) { return hostEngine{renamingEngine{}}, nil }}, func() string { return "" }, nil)

@@ -264,7 +264,7 @@ func (e *Engine) describe(c containers.Container, p *task.Process) engine.Contai
 	}
 	switch p.Status {
 	case task.Status_RUNNING, task.Status_PAUSED, task.Status_PAUSING:
-		out.Running, out.PID = true, int(p.Pid)
+		out.Running, out.Paused, out.PID = true, p.Status != task.Status_RUNNING, int(p.Pid)
 	case task.Status_UNKNOWN:
 		out.Running, out.Error = true, silentShim
 	case task.Status_STOPPED:

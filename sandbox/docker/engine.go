@@ -430,7 +430,7 @@ func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, erro
 	}
 	out := engine.Container{ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Image: c.Config.Image, Labels: c.Config.Labels}
 	if c.State != nil {
-		out.Running, out.PID, out.Exit, out.OOM = c.State.Running, c.State.Pid, c.State.ExitCode, c.State.OOMKilled
+		out.Running, out.Paused, out.PID, out.Exit, out.OOM = c.State.Running, c.State.Paused, c.State.Pid, c.State.ExitCode, c.State.OOMKilled
 		out.Error = c.State.Error
 	}
 	return out, nil
@@ -470,7 +470,7 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.C
 		if len(c.Names) > 0 {
 			name = strings.TrimPrefix(c.Names[0], "/")
 		}
-		out = append(out, engine.Container{ID: c.ID, Name: name, Image: c.Image, Labels: c.Labels, Running: c.State == container.StateRunning || c.State == container.StatePaused})
+		out = append(out, engine.Container{ID: c.ID, Name: name, Image: c.Image, Labels: c.Labels, Running: c.State == container.StateRunning || c.State == container.StatePaused, Paused: c.State == container.StatePaused})
 	}
 	return out, nil
 }

@@ -122,7 +122,8 @@ type Container struct {
 	Image   string            `json:"image"`
 	Labels  map[string]string `json:"labels"`
 	Running bool              `json:"running"`
-	PID     int               `json:"pid"` // of its init, on the engine's machine; 0 if it does not run
+	Paused  bool              `json:"paused,omitempty"` // it is Running, and frozen
+	PID     int               `json:"pid"`              // of its init, on the engine's machine; 0 if it does not run
 	Exit    int               `json:"exit"`
 	OOM     bool              `json:"oomKilled"`
 	Error   string            `json:"error,omitempty"` // why it could not be started
