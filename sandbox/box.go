@@ -1,13 +1,14 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync/atomic"
+	"strings"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
@@ -27,7 +28,6 @@ type box struct {
 	log    *slog.Logger
 	lock   *os.File             // shared while the box is in use
 	warden *wardenexec.Executor // nil with the driver exec
-	named  atomic.Bool          // the engine is the one that has it, see atEngine
 	first  wire.Conn            // that connect returns first, of a box from a pool; nil: none
 
 	// Guarded by Executor.mu.
@@ -73,7 +73,7 @@ func (e *Executor) openBox(id string) (*box, error) {
 
 func (e *Executor) wardenOf(b *box) (*wardenexec.Executor, error) {
 	return wardenexec.New(wardenexec.Options{
-		Records: e.records, Connect: b.connect, Wake: e.wake, Untrusted: true,
+		Records: e.records, Connect: b.connect, Wake: e.wake, Frozen: func(ctx context.Context) error { return e.thaw(ctx, b) }, Untrusted: true,
 		Prepare: e.prepare, Info: sandboxInfo, OutputRate: e.outputRate, Log: e.log,
 	})
 }
@@ -103,7 +103,7 @@ func (b *box) fits(s *setup, warden string) bool {
 
 // alive reports whether the container runs.
 func (b *box) alive(ctx context.Context) (bool, error) {
-	c, err := b.engine.Inspect(ctx, b.Container)
+	c, err := b.Inspect(ctx, b.engine)
 	if errors.Is(err, engine.ErrNoContainer) {
 		return false, nil
 	}
@@ -117,10 +117,7 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 		b.first = nil
 		return conn, nil
 	}
-	if err := b.atEngine(ctx); err != nil {
-		return nil, err
-	}
-	c, err := b.engine.Inspect(ctx, b.Container)
+	c, err := b.Inspect(ctx, b.engine)
 	switch {
 	case errors.Is(err, engine.ErrNoContainer):
 		return nil, b.gone(EndOf(c))
@@ -135,27 +132,46 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 			b.log.Warn("cannot note how a sandbox's container ended", "name", b.Sandbox, "error", err)
 		}
 		return nil, b.gone(end)
+	case c.Paused && !isPaused(b.state, b.Sandbox):
+		return nil, b.frozen()
 	}
 	return b.reach(ctx, c)
 }
 
-// atEngine says whether the box is at the engine that is used: else that one does not
-// know the container, which is not gone. What an engine is called does not change as
-// long as this program runs.
-func (b *box) atEngine(ctx context.Context) error {
-	if b.named.Load() {
-		return nil
+// Ref is what the engine finds the container by: its ID, which stays when it is renamed.
+func (b Box) Ref() string { return cmp.Or(b.ContainerID, b.Container) }
+
+// errOther: a container is at another engine than the one that is used. That one does not
+// know whether it runs.
+var errOther = corral.Errorf(corral.ErrUnavailable, "", "it is at another engine")
+
+// Inspect looks at the container. engine.ErrNoContainer: it is gone.
+func (b Box) Inspect(ctx context.Context, e engine.Engine) (engine.Container, error) {
+	c, err := e.Inspect(ctx, b.Ref())
+	if errors.Is(err, engine.ErrNoContainer) {
+		err = cmp.Or(b.checkEngine(ctx, e), err)
 	}
-	info, err := b.engine.Info(ctx)
-	switch {
-	case err != nil:
-		return err
-	case info.Name != b.Engine:
-		return corral.Errorf(corral.ErrUnavailable, "use that engine until its commands have ended", "the container %s is at another engine, %s", b.Container, b.Engine)
-	}
-	b.named.Store(true)
-	return nil
+	return c, err
 }
+
+// At reports whether the container was made by an engine, as far as that is known.
+func (b Box) At(info engine.Info) bool {
+	return (b.Engine == "" || b.Engine == info.Name) && (b.EngineID == "" || info.ID == "" || b.EngineID == info.ID)
+}
+
+// checkEngine says whether the container would be at an engine, which does not have it.
+func (b Box) checkEngine(ctx context.Context, e engine.Engine) error {
+	info, err := e.Info(ctx)
+	if err != nil || b.At(info) {
+		return err
+	}
+	named := func(b Box) string { return strings.TrimSuffix(b.EngineName()+" ("+b.EngineID+")", " ()") }
+	return corral.Errorf(errOther, "use that engine (docs/reference/engines.md says how one is chosen); if it is gone for good: corral sandbox rm --force",
+		"the container %s is at another engine, %s, and not at %s", b.Container, named(b), named(Box{Engine: info.Name, EngineID: info.ID, Address: info.Address}))
+}
+
+// EngineName is the name of the engine that made the container, and where it was reached.
+func (b Box) EngineName() string { return strings.TrimSpace(b.Engine + " " + b.Address) }
 
 // meet speaks to the warden of a new box for the first time, and notes which one
 // that is: how it ended will be asked by those who know only that.
@@ -173,7 +189,7 @@ func (b *box) idle(ctx context.Context, execs *execdriver.Driver) (bool, error) 
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	if b.warden == nil {
-		return execs == nil || !execs.Busy(b.Container), nil
+		return execs == nil || !execs.Busy(b.Ref()), nil
 	}
 	if b.warden.Running() > 0 {
 		return false, nil
@@ -194,19 +210,37 @@ var sandboxInfo = corral.Info{Host: corral.HostSandbox, Sandboxed: true}
 // removeBox removes a box with its container, whatever runs in it. The private
 // workspace stays.
 func removeBox(ctx context.Context, engine engine.Engine, state string, rec boxRecord) error {
-	noted := noteRemoval(ctx, engine, state, rec)
-	if err := engine.Remove(ctx, rec.Container); err != nil {
+	noted, err := removeContainer(ctx, engine, state, rec)
+	if err != nil {
 		return err
 	}
 	reached(stepContainerRemoved)
+	return errors.Join(noted, forgetBox(state, rec))
+}
+
+// removeContainer removes the container of a box. noted is why it could not be noted how
+// that ended.
+func removeContainer(ctx context.Context, eng engine.Engine, state string, rec boxRecord) (noted, err error) {
+	c, err := eng.Inspect(ctx, rec.Ref())
+	switch {
+	case errors.Is(err, engine.ErrNoContainer):
+		return nil, rec.checkEngine(ctx, eng)
+	case err == nil: // else it is seen when it is removed what is wrong
+		noted = noteRemoval(state, rec, c)
+	}
+	return noted, eng.Remove(ctx, rec.Ref())
+}
+
+// forgetBox removes what is noted of a box whose container is gone.
+func forgetBox(state string, rec boxRecord) error {
 	if err := rec.returnUser(); err != nil {
 		return err
 	}
-	noted = errors.Join(noted, keepLife(state, rec))
+	kept := keepLife(state, rec)
 	if err := private.RemoveTree(boxDir(state, rec.ID)); err != nil {
 		return fmt.Errorf("cannot remove the directory of a sandbox's container: %w", err)
 	}
-	return noted
+	return kept
 }
 
 // boxesOf are the boxes that were made for a sandbox, also those to which it

@@ -83,13 +83,8 @@ func (e *Executor) openThese(ids []string) (there []string, alone error) {
 }
 
 // ready returns the box that commands go to now, held: one that is as
-// configured, or a new one. The others are given up.
-func (e *Executor) ready(ctx context.Context, id string) (*box, error) {
-	return e.readyBox(ctx, id, false)
-}
-
-// readyBox is ready; with fresh, the box is a new one in any case.
-func (e *Executor) readyBox(ctx context.Context, id string, fresh bool) (*box, error) {
+// configured, or a new one, with fresh in any case. The others are given up.
+func (e *Executor) ready(ctx context.Context, id string, fresh bool) (*box, error) {
 	if err := e.takeTurn(ctx); err != nil {
 		return nil, err
 	}
@@ -245,7 +240,6 @@ func (e *Executor) matchAt(ctx context.Context, set *setup, ids []string, engine
 				return nil, fits, err
 			}
 		}
-		b.named.Store(true)
 		if !b.fits(set, warden) {
 			continue
 		}
@@ -266,6 +260,10 @@ func (e *Executor) usable(ctx context.Context, b *box) (bool, error) {
 		if err == nil && !alive {
 			e.retire(b)
 		}
+		if errors.Is(err, errOther) {
+			e.log.Warn("making a new container for the sandbox", "name", e.name, "error", err)
+			err = nil
+		}
 		return alive, err
 	}
 	_, err := b.warden.Reach(ctx)
@@ -276,7 +274,7 @@ func (e *Executor) usable(ctx context.Context, b *box) (bool, error) {
 		e.retire(b)
 		return false, nil
 	}
-	if alive, aerr := b.alive(ctx); aerr != nil || !alive {
+	if alive, aerr := b.alive(ctx); !errors.Is(aerr, errOther) && (aerr != nil || !alive || errors.Is(err, errFrozen)) {
 		return false, err
 	}
 	// What runs in it goes on.

@@ -151,10 +151,10 @@ func (s *setup) spec(info engine.Info, rec boxRecord, warden engine.Mount) (engi
 // errElsewhere: no socket of this program reaches into the engine's containers.
 var errElsewhere = errors.New("it does not see this program's files")
 
-// create makes a container and starts it. It mounts what was judged, as far as
+// create makes the container of a box and starts it. It mounts what was judged, as far as
 // this program can see that. On an engine with which it shares only directories,
 // no other user may be able to change the directories above a mount.
-func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info) error {
+func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info, r *boxRecord) error {
 	held, err := s.hold(spec, info.Here())
 	if err != nil {
 		return err
@@ -183,6 +183,10 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info) 
 		return err
 	}
 	reached(stepCreated)
+	r.ContainerID = id
+	if err := writeJSON(boxPath(s.StateDir, r.ID), r, false); err != nil {
+		return err
+	}
 	if err := held.verify(); err != nil {
 		return err
 	}
@@ -200,7 +204,7 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info) 
 		return err
 	}
 	if (spec.User != s.user(info) || s.Isolation.Root && !s.isolatedKernel()) && c.PID != 0 { // a user of its own
-		return users.Prepare(c.PID, boxDir(s.StateDir, spec.Labels[labelBox]), s.Workspace.Home, users.Parse(s.Isolation.User), users.Parse(spec.User))
+		return users.Prepare(c.PID, boxDir(s.StateDir, r.ID), s.Workspace.Home, users.Parse(s.Isolation.User), users.Parse(spec.User))
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 // the error names the damaged file.
 func TestStoreDamaged(t *testing.T) {
 	state := testdir.New(t)
-	box := boxRecord{Version: storeVersion, ID: "main-12345678", Sandbox: "main", Container: "corral-main", Engine: "docker", Image: "debian:12", UID: 2_000_000_100, Created: now()}
+	box := boxRecord{Version: storeVersion, Sandbox: "main", UID: 2_000_000_100, Box: Box{ID: "main-12345678", Container: "corral-main", Engine: "docker", Image: "debian:12", Created: now()}}
 	if err := os.MkdirAll(sandboxDir(state, "main"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -129,8 +129,8 @@ func (e *Executor) isOver(ctx context.Context, b *box) (bool, error) {
 	dead, used, execs := b.dead, b.users > 0 || b == e.current, e.exec
 	e.mu.Unlock()
 	// Of what another engine made, this one knows nothing.
-	if info, err := e.engine.Info(ctx); err != nil || info.Name != b.Engine {
-		return false, err
+	if _, err := b.Inspect(ctx, e.engine); errors.Is(err, errOther) {
+		return false, nil
 	}
 	switch {
 	case used:

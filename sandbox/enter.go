@@ -69,7 +69,7 @@ func (e *Executor) enterSlowly(ctx context.Context, cmd corral.Command) (*box, c
 	if b != nil {
 		return b, nil, nil
 	}
-	b, err := e.ready(ctx, cmd.ID)
+	b, err := e.ready(ctx, cmd.ID, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -218,7 +218,7 @@ func (e *Executor) execs(use bool) (corral.Executor, error) {
 
 // execContainer returns a container that runs, made if need be.
 func (e *Executor) execContainer(ctx context.Context) (string, error) {
-	b, err := e.ready(ctx, "")
+	b, err := e.ready(ctx, "", false)
 	if err != nil {
 		return "", err
 	}
@@ -226,5 +226,5 @@ func (e *Executor) execContainer(ctx context.Context) (string, error) {
 	if b.warden != nil {
 		return "", corral.Errorf(corral.ErrUnavailable, "try again", "the sandbox %s is configured otherwise by now", e.name)
 	}
-	return b.Container, nil
+	return b.Ref(), nil
 }

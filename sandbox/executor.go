@@ -70,19 +70,16 @@ func New(cfg Config) (_ *Executor, err error) {
 			return nil, err
 		}
 	}
-	if e.records, err = wardenexec.OpenRecords(filepath.Join(e.dir, logsDir), e.log); err != nil {
-		closeLock(e.owner)
-		return nil, err
-	}
-	e.past, err = wardenexec.New(wardenexec.Options{
-		Records: e.records, Connect: noConnection, HowEnded: e.howEnded, Untrusted: true, Prepare: e.prepare, Info: sandboxInfo, Log: e.log,
-	})
-	if err != nil {
+	if e.records, err = wardenexec.OpenRecords(filepath.Join(e.dir, logsDir), e.log); err == nil {
+		if e.past, err = wardenexec.New(wardenexec.Options{
+			Records: e.records, Connect: noConnection, HowEnded: e.howEnded, Untrusted: true, Prepare: e.prepare, Info: sandboxInfo, Log: e.log,
+		}); err == nil {
+			return e, nil
+		}
 		e.records.Close()
-		closeLock(e.owner)
-		return nil, err
 	}
-	return e, nil
+	closeLock(e.owner)
+	return nil, err
 }
 
 // Configure has commands that are started from now on go to a container that is
@@ -220,13 +217,17 @@ func (e *Executor) open() []*box {
 
 // Remove removes the containers, with whatever runs in them, and the private
 // workspace. The next command makes new ones. Records and logs of commands stay.
-func (e *Executor) Remove(ctx context.Context) error { return e.remove(ctx, true) }
+func (e *Executor) Remove(ctx context.Context) error { return e.remove(ctx, true, false) }
+
+// Abandon is Remove of a sandbox whose engine may be gone for good. A container of another
+// engine than the one that is used is left there, and is not the sandbox's any more.
+func (e *Executor) Abandon(ctx context.Context) error { return e.remove(ctx, true, true) }
 
 // Stop removes the containers, with whatever runs in them. The private workspace stays, and
 // the next command gets a container with it.
-func (e *Executor) Stop(ctx context.Context) error { return e.remove(ctx, false) }
+func (e *Executor) Stop(ctx context.Context) error { return e.remove(ctx, false, false) }
 
-func (e *Executor) remove(ctx context.Context, workspace bool) error {
+func (e *Executor) remove(ctx context.Context, workspace, forget bool) error {
 	unlock, err := lockSandbox(ctx, e.stateDir, e.name)
 	if err != nil {
 		return err
@@ -241,7 +242,7 @@ func (e *Executor) remove(ctx context.Context, workspace bool) error {
 		return err
 	}
 	for _, id := range append(ids, rec.Boxes...) { // one that comes twice is gone by then
-		if err := e.removeBox(ctx, id); err != nil {
+		if err := e.removeBox(ctx, id, forget); err != nil {
 			return err
 		}
 	}
@@ -263,7 +264,7 @@ func (e *Executor) remove(ctx context.Context, workspace bool) error {
 }
 
 // removeBox removes a box, if it is there.
-func (e *Executor) removeBox(ctx context.Context, id string) error {
+func (e *Executor) removeBox(ctx context.Context, id string, forget bool) error {
 	rec, err := loadBox(e.stateDir, id)
 	if err != nil {
 		return ignoreMissing(err)
@@ -274,7 +275,12 @@ func (e *Executor) removeBox(ctx context.Context, id string) error {
 	if b != nil {
 		e.retire(b)
 	}
-	return removeBox(ctx, e.engine, e.stateDir, rec)
+	err = removeBox(ctx, e.engine, e.stateDir, rec)
+	if forget && errors.Is(err, errOther) {
+		rec.UID = 0 // it may run: its user is given back when nothing runs as that
+		err = forgetBox(e.stateDir, rec)
+	}
+	return err
 }
 
 // Status is what a sandbox is at the moment.
@@ -296,7 +302,7 @@ func (e *Executor) Status(ctx context.Context) (Status, error) {
 		return s, ignoreMissing(err)
 	}
 	s.Driver = b.Driver
-	if s.Container, err = e.engine.Inspect(ctx, b.Container); errors.Is(err, engine.ErrNoContainer) {
+	if s.Container, err = b.Inspect(ctx, e.engine); errors.Is(err, engine.ErrNoContainer) {
 		return Status{Name: e.name}, nil
 	}
 	return s, err

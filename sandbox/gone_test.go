@@ -60,8 +60,7 @@ func (e *lateNews) Inspect(context.Context, string) (engine.Container, error) {
 }
 
 func TestGoneOfMemory(t *testing.T) {
-	b := &box{boxRecord: boxRecord{ID: "b", Container: "c"}, dir: t.TempDir(), engine: &lateNews{}, log: slog.New(slog.DiscardHandler)}
-	b.named.Store(true)
+	b := &box{boxRecord: boxRecord{Box: Box{ID: "b", Container: "c"}}, dir: t.TempDir(), engine: &lateNews{}, log: slog.New(slog.DiscardHandler)}
 	for range 2 { // the second time it is in the box's record
 		if _, err := b.connect(t.Context(), false); !errors.Is(err, wardenexec.ErrGone) || !strings.Contains(err.Error(), "no memory left") {
 			t.Errorf("%v", err)

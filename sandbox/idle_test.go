@@ -64,7 +64,7 @@ func TestNotReferredTo(t *testing.T) {
 	}
 	e := &Executor{stateDir: state, name: "main", closed: true}
 	for _, boxes := range [][]string{{"a", "b"}, {"b"}, {}} {
-		b := &box{boxRecord: boxRecord{ID: "a"}}
+		b := &box{boxRecord: boxRecord{Box: Box{ID: "a"}}}
 		isNew := len(boxes) < 2
 		if err := e.refer(b, sandboxRecord{Name: "main", Boxes: boxes}, false, false); err == nil || b.dead != isNew {
 			t.Errorf("%v: dead %v, %v", boxes, b.dead, err)
@@ -88,7 +88,7 @@ func TestAttachHoldsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	b := &box{boxRecord: boxRecord{ID: "a", Engine: "another"}, warden: silentWarden(t, wardenexec.Options{Records: e.records}), ids: map[string]int{}}
+	b := &box{boxRecord: boxRecord{Box: Box{ID: "a", Engine: "another"}}, warden: silentWarden(t, wardenexec.Options{Records: e.records}), ids: map[string]int{}}
 	e.boxes[b.ID] = b
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

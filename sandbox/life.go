@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -149,21 +148,14 @@ func noteEnd(dir string, end *End) error {
 }
 
 // noteRemoval notes how a container ended that is about to be removed.
-func noteRemoval(ctx context.Context, engine engine.Engine, state string, rec boxRecord) error {
-	dir := boxDir(state, rec.ID)
-	if l, err := loadLife(dir); err == nil && l.Ended != nil || rec.Sandbox == "" {
-		return nil
-	}
-	// Without an answer nothing is noted: there may be no container, and an engine
-	// that is not there says so when it is to remove it.
-	c, err := engine.Inspect(ctx, rec.Container)
+func noteRemoval(state string, rec boxRecord, c engine.Container) error {
 	switch {
-	case err != nil:
-		return nil //nolint:nilerr // see above
+	case rec.Sandbox == "":
+		return nil
 	case c.Running:
-		return noteEnd(dir, endByRemoval(""))
+		return noteEnd(boxDir(state, rec.ID), endByRemoval(""))
 	}
-	return noteEnd(dir, EndOf(c))
+	return noteEnd(boxDir(state, rec.ID), EndOf(c))
 }
 
 // keepLife moves what is noted of a box that is gone to the sandbox's history.

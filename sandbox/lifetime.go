@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -20,6 +21,9 @@ func (s *setup) outlived(since time.Time) bool {
 // inside can prevent. Its commands are lost, and a caller that waits for one, now or
 // in a later life, is told the reason.
 func (e *Executor) endLife(ctx context.Context, b *box, lifetime time.Duration) error {
+	if _, err := b.Inspect(ctx, e.engine); errors.Is(err, errOther) {
+		return err
+	}
 	running, err := b.settle(ctx) // those that no caller waits for have the reason, too
 	e.log.Warn("ending what runs in a container whose lifetime is over", "name", e.name, "container", b.Container, "lifetime", lifetime, "running", running, "error", err)
 	why := fmt.Sprintf("the sandbox's lifetime of %v was over (sandbox.lifetime)", lifetime)
@@ -27,7 +31,7 @@ func (e *Executor) endLife(ctx context.Context, b *box, lifetime time.Duration) 
 		return err
 	}
 	e.retire(b)
-	if err := e.engine.Remove(ctx, b.Container); err != nil {
+	if err := e.engine.Remove(ctx, b.Ref()); err != nil {
 		return fmt.Errorf("cannot end what runs in a container whose lifetime is over: %w", err)
 	}
 	return nil

@@ -82,33 +82,13 @@ type unlocking struct {
 }
 
 func (u unlocking) Close() error {
-	return errors.Join(u.ReadWriteCloser.Close(), ignoreClosed(u.lock.Close()))
+	defer closeLock(u.lock)
+	return u.ReadWriteCloser.Close()
 }
 
-func ignoreClosed(err error) error {
-	if errors.Is(err, os.ErrClosed) {
-		return nil
-	}
-	return err
-}
-
-// lockSandbox makes changes to a sandbox one at a time, among all programs.
-func lockSandbox(ctx context.Context, state, name string) (unlock func(), err error) {
-	f, err := lockFile(ctx, filepath.Join(sandboxDir(state, name), "container.lock"))
-	if err != nil {
-		return nil, err
-	}
-	return func() { f.Close() }, nil
-}
-
-// lockNascent keeps others from making boxes' directories, and from sweeping
-// what is not whole yet, for an instant.
-func lockNascent(boxes string) (unlock func(), err error) {
-	f, err := lockFile(context.Background(), filepath.Join(boxes, ".lock"))
-	if err != nil {
-		return nil, err
-	}
-	return func() { f.Close() }, nil
+func locked(ctx context.Context, name string) (unlock func(), err error) {
+	f, err := lockFile(ctx, name)
+	return func() { closeLock(f) }, err
 }
 
 // lockBox says that a box is in use, until the file is closed or the process

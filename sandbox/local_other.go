@@ -25,9 +25,7 @@ func (b *box) exclusive(_ context.Context, stream io.ReadWriteCloser) (wire.Conn
 	return strictFrames(stream), nil
 }
 
-func lockSandbox(context.Context, string, string) (func(), error) { return func() {}, nil }
-
-func lockNascent(string) (func(), error) { return func() {}, nil }
+func locked(context.Context, string) (func(), error) { return func() {}, nil }
 
 func lockBox(dir string) (*os.File, error) {
 	f, err := os.Open(filepath.Join(dir, boxLock))

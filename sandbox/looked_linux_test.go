@@ -58,7 +58,7 @@ func TestBoxThatIsLookedAt(t *testing.T) {
 	if alone, err := other.alone(); err != nil || !alone {
 		t.Fatal(alone, err)
 	}
-	b, err := e.ready(t.Context(), "")
+	b, err := e.ready(t.Context(), "", false)
 	if err != nil || b.ID != ids[1] {
 		t.Fatalf("%+v, %v", b, err)
 	}
@@ -79,7 +79,9 @@ func TestBoxThatIsLookedAt(t *testing.T) {
 	if err != nil || !slices.Equal(rec.Boxes, ids) {
 		t.Errorf("the sandbox has %v, %v; want %v", rec.Boxes, err, ids)
 	}
-	if _, err := sweepSandbox(t.Context(), eng, state, "main"); err != nil || len(eng.removed) > 0 {
-		t.Errorf("removed %v, %v", eng.removed, err)
+	for _, id := range ids {
+		if gone, err := sweepUnreferred(t.Context(), eng, state, id); err != nil || gone || len(eng.removed) > 0 {
+			t.Errorf("removed %v, %v", eng.removed, err)
+		}
 	}
 }

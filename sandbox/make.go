@@ -61,11 +61,8 @@ func (e *Executor) make(ctx context.Context, set *setup, rec *sandboxRecord) (b 
 
 // makeFor makes a box: first it is noted, then made, and then spoken to.
 func (e *Executor) makeFor(ctx context.Context, set *setup, info engine.Info, driver Driver, rec *sandboxRecord) (_ *box, err error) {
-	r := boxRecord{
-		Version: storeVersion, ID: newBoxID(e.name), Sandbox: e.name, Engine: info.Name, Image: set.Image, Hash: set.hash,
-		Driver: driver, Fallback: driver != set.Driver, Created: now(),
-	}
-	r.Container = containerName(r.ID)
+	r := set.newBox(e.name, driver, info)
+	r.Sandbox, r.Fallback = e.name, driver != set.Driver
 	var warden engine.Mount
 	if driver != DriverExec {
 		if warden, err = e.wardenMount(ctx, set, info); err != nil {
@@ -104,7 +101,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, info engine.Info, dr
 			err = e.unmake(ctx, r, b, err)
 		}
 	}()
-	if err := set.create(ctx, spec, info); err != nil {
+	if err := set.create(ctx, spec, info, &r); err != nil {
 		return nil, err
 	}
 	reached(stepStarted)
@@ -115,7 +112,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, info engine.Info, dr
 		err = b.meet(ctx)
 	}
 	if errors.Is(err, wardenexec.ErrGone) { // it ended before anybody looked
-		c, ierr := e.engine.Inspect(ctx, r.Container)
+		c, ierr := e.engine.Inspect(ctx, r.Ref())
 		err = b.notStarted(errors.Join(fmt.Errorf("%w: its init ended with code %d%s", errNoWarden, c.Exit, because(c)), ierr))
 	}
 	return b, err

@@ -36,7 +36,7 @@ func Pause(ctx context.Context, e engine.Engine, stateDir, name string) error {
 	}
 	if err = s.eachBox(ctx, e, freeze); err != nil {
 		rerr := s.eachBox(context.WithoutCancel(ctx), e, engine.PauseEngine.Resume)
-		if errors.Is(rerr, corral.ErrNotFound) || errors.Is(rerr, errors.ErrUnsupported) { // nothing was frozen
+		if errors.Is(rerr, corral.ErrNotFound) || errors.Is(rerr, errors.ErrUnsupported) || errors.Is(rerr, errOther) { // nothing was frozen
 			rerr = nil
 		}
 		if rerr == nil {
@@ -78,7 +78,7 @@ func Resume(ctx context.Context, e engine.Engine, stateDir, name string) error {
 	}
 	defer unlock()
 	err = s.eachBox(ctx, e, engine.PauseEngine.Resume)
-	if err != nil && !errors.Is(err, corral.ErrNotFound) {
+	if err != nil && !errors.Is(err, corral.ErrNotFound) && !errors.Is(err, errOther) {
 		return err
 	}
 	return errors.Join(err, ignoreMissing(os.Remove(pausedMark(stateDir, name))))
@@ -119,10 +119,30 @@ func (e *Executor) wake(ctx context.Context) error {
 		return nil
 	}
 	e.log.Info("a sandbox that was paused is resumed for a command", "name", e.name)
-	if err := e.Resume(ctx); err != nil && !errors.Is(err, corral.ErrNotFound) {
+	if err := ignoreOther(e.Resume(ctx)); err != nil && !errors.Is(err, corral.ErrNotFound) {
 		return fmt.Errorf("the sandbox %s is paused, and cannot be resumed: %w", e.name, err)
 	}
 	return nil
+}
+
+// errFrozen: a container is frozen that is not noted as paused. Somebody did that with the
+// engine's own tools, to look at it or to copy it, and no command ends it.
+var errFrozen = corral.Errorf(corral.ErrUnavailable, "", "it is paused")
+
+func (b *box) frozen() error {
+	return corral.Errorf(errFrozen, "when that may end: corral sandbox resume "+b.Sandbox, "the container %s was paused at its engine, %s, and no command runs in it", b.Container, b.EngineName())
+}
+
+// thaw is wardenexec.Options.Frozen: a command waits for an answer. If the sandbox was paused
+// just after it was sent, it is resumed.
+func (e *Executor) thaw(ctx context.Context, b *box) error {
+	if isPaused(e.stateDir, e.name) {
+		return e.wake(ctx)
+	}
+	if c, err := b.Inspect(ctx, e.engine); err == nil && c.Paused {
+		return b.frozen()
+	}
+	return nil // it is slow; what else is wrong with it is seen otherwise
 }
 
 func (s Sandbox) eachBox(ctx context.Context, e engine.Engine, do func(engine.PauseEngine, context.Context, string) error) error {
@@ -130,10 +150,11 @@ func (s Sandbox) eachBox(ctx context.Context, e engine.Engine, do func(engine.Pa
 	if !ok {
 		return corral.Errorf(errors.ErrUnsupported, "use Docker or containerd", "this engine cannot pause the sandbox %s", s.Name)
 	}
-	found := false
+	found, other := false, error(nil)
 	for _, b := range s.Boxes {
-		err := do(freezer, ctx, b.Container)
+		err := do(freezer, ctx, b.Ref())
 		if errors.Is(err, engine.ErrNoContainer) {
+			other = errors.Join(other, b.checkEngine(ctx, e))
 			continue
 		}
 		if err != nil {
@@ -141,8 +162,8 @@ func (s Sandbox) eachBox(ctx context.Context, e engine.Engine, do func(engine.Pa
 		}
 		found = true
 	}
-	if !found {
+	if !found && other == nil {
 		return corral.Errorf(corral.ErrNotFound, "its next command gets a container", "no container of the sandbox %s runs", s.Name)
 	}
-	return nil
+	return other
 }

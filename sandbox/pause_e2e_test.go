@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,9 +43,9 @@ func (s *stubborn) Resume(ctx context.Context, id string) error {
 // What runs in a sandbox makes no progress while it is paused, also in another life of the
 // program, and goes on when it is resumed or gets a command.
 func testPause(t *testing.T, eng engine.Engine) {
-	state := filepath.Join(testdir.New(t), "state")
+	state, warden := filepath.Join(testdir.New(t), "state"), wardenbintest.Build(t)
 	open := func() *sandbox.Executor {
-		e, err := sandbox.New(sandbox.Config{Engine: eng, StateDir: state, Name: "box", Image: images.Busybox, WardenPath: wardenbintest.Build(t)})
+		e, err := sandbox.New(sandbox.Config{Engine: eng, StateDir: state, Name: "box", Image: images.Busybox, WardenPath: warden})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,6 +121,38 @@ func testPause(t *testing.T, eng engine.Engine) {
 	if exit, err := told.Wait(t.Context()); err != nil || exit.Code != 5 {
 		t.Errorf("a process that was told to end while it was paused: %+v, %v", exit, err)
 	}
+	progress(p, true)
+
+	// What was frozen by the engine's own means stays so: whoever wants something of it is told.
+	status, err := e.Status(t.Context())
+	ok(err)
+	ok(eng.(engine.PauseEngine).Pause(t.Context(), status.Container.ID))
+	other := open() // which has to connect first
+	for _, tt := range []struct {
+		at   *sandbox.Executor
+		id   string
+		want error
+	}{{e, "byhand", corral.ErrLost}, {other, "", corral.ErrUnavailable}} {
+		began := time.Now()
+		_, err = tt.at.Start(t.Context(), corral.Command{ID: tt.id, Shell: "echo late"})
+		if !errors.Is(err, tt.want) || !strings.Contains(corral.Hint(err), "corral sandbox resume box") || time.Since(began) > 10*time.Second {
+			t.Errorf("a command after %v: %v", time.Since(began), err)
+		}
+	}
+	if err := p.Signal(t.Context(), corral.SIGWINCH); !errors.Is(err, corral.ErrUnavailable) {
+		t.Errorf("a signal: %v", err)
+	}
+	ok(other.Close())
+	if list, err := sandbox.List(t.Context(), eng, state); err != nil || len(list) != 1 || !list[0].Paused {
+		t.Errorf("%+v, %v", list, err)
+	}
+	ok(e.Resume(t.Context()))
+	late, err := e.Attach(t.Context(), "byhand")
+	for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); late, err = e.Attach(t.Context(), "byhand") {
+		time.Sleep(20 * time.Millisecond) // until the warden has answered
+	}
+	ok(err)
+	ended(t, late, 0)
 	progress(p, true)
 
 	// A command resumes it, in another life.

@@ -241,7 +241,7 @@ func removeWarm(ctx context.Context, list []*warm) error {
 
 // removeUnclaimed removes a box that is no sandbox's.
 func removeUnclaimed(ctx context.Context, engine engine.Engine, state string, rec boxRecord) error {
-	if err := engine.Remove(ctx, rec.Container); err != nil {
+	if _, err := removeContainer(ctx, engine, state, rec); err != nil {
 		return err
 	}
 	if rec.Workspace != "" {
@@ -249,7 +249,7 @@ func removeUnclaimed(ctx context.Context, engine engine.Engine, state string, re
 			return err
 		}
 	}
-	return removeBox(ctx, engine, state, rec)
+	return forgetBox(state, rec)
 }
 
 // makeWarm makes a box that belongs to no sandbox yet.
@@ -270,11 +270,8 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := boxRecord{
-		Version: storeVersion, ID: newBoxID(poolName), Engine: info.Name, Image: s.Image, Hash: s.hash,
-		Warden: mount.Source, Driver: driver, Created: now(),
-	}
-	r.Container = containerName(r.ID)
+	r := s.newBox(poolName, driver, info)
+	r.Warden = mount.Source
 	if s.hasPrivate() {
 		r.Workspace = r.ID
 	}
@@ -289,7 +286,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 	b := &box{boxRecord: r, state: s.StateDir, dir: boxDir(s.StateDir, r.ID), engine: s.Engine, log: s.Log, ids: map[string]int{}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, removeUnclaimed(context.WithoutCancel(ctx), s.Engine, s.StateDir, r))
+			err = errors.Join(err, removeUnclaimed(context.WithoutCancel(ctx), s.Engine, s.StateDir, b.boxRecord))
 			closeLock(b.lock)
 		}
 	}()
@@ -301,7 +298,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 			return nil, err
 		}
 	}
-	if err := s.create(ctx, spec, info); err != nil {
+	if err := s.create(ctx, spec, info, &b.boxRecord); err != nil {
 		return nil, err
 	}
 	if err := s.setUp(ctx, b); err != nil {

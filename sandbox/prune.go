@@ -72,7 +72,7 @@ func (e *Executor) Prune(ctx context.Context, o PruneOptions) (removed []string,
 		}
 		e.mu.Unlock()
 		if o.Lifetime > 0 && time.Since(b.since()) > o.Lifetime+LifetimeGrace {
-			errs = append(errs, e.endLife(ctx, b, o.Lifetime))
+			errs = append(errs, ignoreOther(e.endLife(ctx, b, o.Lifetime)))
 		}
 		gone, err := e.tryRemove(ctx, b)
 		errs = append(errs, err)

@@ -22,6 +22,10 @@ func (nearEngine) Info(context.Context) (engine.Info, error) {
 	return engine.Info{Name: "near", Local: true}, nil
 }
 
+func (nearEngine) Inspect(context.Context, string) (engine.Container, error) {
+	return engine.Container{}, engine.ErrNoContainer
+}
+
 // A workspace that was used just now stays, however long it had not been: whether who prunes
 // has the sandbox open, or another, and although nothing runs there.
 func TestPruneJustUsed(t *testing.T) {
@@ -109,15 +113,10 @@ func TestForgetWhileOpened(t *testing.T) {
 	}
 }
 
-// unnamed is an engine that has no name, as the records that made makes.
-type unnamed struct{ wordy }
-
-func (*unnamed) Info(context.Context) (engine.Info, error) { return engine.Info{}, nil }
-
 // Of two who remove a container that is not used any more at a time, one says so.
 func TestRemovedOnce(t *testing.T) {
 	state := testdir.New(t)
-	e, err := New(Config{Engine: &unnamed{}, StateDir: state, Name: "main"})
+	e, err := New(Config{Engine: &wordy{}, StateDir: state, Name: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}

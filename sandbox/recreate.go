@@ -7,14 +7,8 @@ import "context"
 // after the last of them: left are the names of such containers. If none can be
 // made, everything stays as it is.
 func (e *Executor) Recreate(ctx context.Context) (container string, left []string, err error) {
-	e.mu.Lock()
-	closed := e.closed
-	e.mu.Unlock()
-	if closed {
-		return "", nil, errClosed
-	}
 	e.touch()
-	b, err := e.readyBox(ctx, "", true)
+	b, err := e.ready(ctx, "", true)
 	if err != nil {
 		return "", nil, err
 	}
@@ -39,5 +33,5 @@ func (e *Executor) runs(b *box) bool {
 	if b.warden != nil {
 		return b.warden.Running() > 0
 	}
-	return e.exec != nil && e.exec.Busy(b.Container)
+	return e.exec != nil && e.exec.Busy(b.Ref())
 }

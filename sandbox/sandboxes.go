@@ -40,15 +40,18 @@ type Sandbox struct {
 
 // A Box is a container as it was noted.
 type Box struct {
-	ID        string    `json:"id"`
-	Container string    `json:"container"` // its name at the engine
-	Engine    string    `json:"engine"`
-	Image     string    `json:"image"`
-	Driver    Driver    `json:"driver"`
-	Hash      string    `json:"hash"` // of the configuration, see Config.Hash
-	Created   time.Time `json:"created"`
-	Since     time.Time `json:"since"`            // when it became the sandbox's: later than it was made, if it is of a pool
-	Pooled    bool      `json:"pooled,omitempty"` // it came from a pool
+	ID          string    `json:"id"`
+	Container   string    `json:"container"`             // its name at the engine when it was made
+	ContainerID string    `json:"containerID,omitempty"` // by which the engine finds it, also by another name; empty: it is not known
+	Engine      string    `json:"engine"`                // engine.Info.Name
+	EngineID    string    `json:"engineID,omitempty"`    // engine.Info.ID; empty: it is not known
+	Address     string    `json:"engineAddress,omitempty"`
+	Image       string    `json:"image"`
+	Driver      Driver    `json:"driver"`
+	Hash        string    `json:"hash"` // of the configuration, see Config.Hash
+	Created     time.Time `json:"created"`
+	Since       time.Time `json:"since,omitzero"`   // when it became the sandbox's: later than it was made, if it is of a pool
+	Pooled      bool      `json:"pooled,omitempty"` // it was made ahead
 	Description
 }
 
@@ -81,10 +84,8 @@ func (r *boxRecord) describe(s *setup, spec engine.Spec) {
 }
 
 func (r boxRecord) box() Box {
-	return Box{
-		ID: r.ID, Container: r.Container, Engine: r.Engine, Image: r.Image, Driver: r.Driver, Hash: r.Hash, Created: r.Created,
-		Since: r.since(), Pooled: r.Pooled, Description: r.Description,
-	}
+	r.Since = r.since()
+	return r.Box
 }
 
 // Sandboxes are those of a state directory, by name. No engine is asked.

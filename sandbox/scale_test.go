@@ -15,7 +15,7 @@ func BenchmarkScaleSandboxes(b *testing.B) {
 			state := b.TempDir()
 			for i := range n {
 				name := fmt.Sprintf("agent-%d", i)
-				box := boxRecord{Version: storeVersion, ID: newBoxID(name), Sandbox: name, Container: "corral-" + name, Engine: "docker", Image: "i", Driver: DriverFDs, Created: time.Now()}
+				box := boxRecord{Version: storeVersion, Sandbox: name, Box: Box{ID: newBoxID(name), Container: "corral-" + name, Engine: "docker", Image: "i", Driver: DriverFDs, Created: time.Now()}}
 				if err := os.MkdirAll(filepath.Dir(boxDir(state, box.ID)), 0o700); err != nil {
 					b.Fatal(err)
 				}

@@ -103,7 +103,7 @@ func (s *setup) setupExecutor(b *box) (closingExecutor, error) {
 		return nil, corral.Errorf(errors.ErrUnsupported, "use the driver auto", "this engine has no exec API")
 	}
 	x, err := execdriver.New(execdriver.Options{
-		Engine: engine, Container: func(context.Context) (string, error) { return b.Container, nil }, Kill: b.engine.Remove,
+		Engine: engine, Container: func(context.Context) (string, error) { return b.Ref(), nil }, Kill: b.engine.Remove,
 		Prepare: s.prepare, Dir: dir, Info: sandboxInfo, Log: b.log,
 	})
 	if err != nil {

@@ -27,8 +27,12 @@ func (e *Executor) sweepOnce(ctx context.Context) error {
 	soon, cancel := context.WithTimeout(ctx, giveUpLimit) // something may be stuck
 	defer cancel()
 	_, err := sweepContainers(soon, e.engine, e.stateDir)
-	_, serr := sweepSandbox(soon, e.engine, e.stateDir, e.name)
-	if err = errors.Join(err, sweepImages(soon, e.engine, e.stateDir), serr); err != nil {
+	ids, ierr := boxesOf(e.stateDir, e.name)
+	for _, id := range ids {
+		_, serr := sweepUnreferred(soon, e.engine, e.stateDir, id)
+		err = errors.Join(err, ignoreOther(serr))
+	}
+	if err = errors.Join(err, ierr, sweepImages(soon, e.engine, e.stateDir)); err != nil {
 		if _, err := e.engine.Info(ctx); err != nil { // it is not there
 			return err
 		}
@@ -80,8 +84,8 @@ func sweepContainers(ctx context.Context, engine engine.Engine, stateDir string)
 	for _, c := range list {
 		dir := c.Labels[labelState]
 		ephemeral, box := c.Labels[labelEphemeral] == "1", c.Labels[labelBox]
-		if !filepath.IsAbs(dir) || !ephemeral && dir != stateDir || box != "" && c.Name != containerName(box) {
-			continue // with another name it is a user's, of an image made of a sandbox's container
+		if !filepath.IsAbs(dir) || !ephemeral && dir != stateDir || box != "" && c.Name != containerName(box) && !isBox(dir, box, c) {
+			continue
 		}
 		ours := oursToJudge(c)
 		switch {
@@ -118,6 +122,13 @@ func sweepContainers(ctx context.Context, engine engine.Engine, stateDir string)
 	return removed, errors.Join(errs...)
 }
 
+// isBox reports whether a container with another name is a box's, which was renamed: else
+// it is a user's, of an image that was made of a box's.
+func isBox(dir, box string, c engine.Container) bool {
+	rec, err := loadBox(dir, box)
+	return err == nil && rec.ContainerID == c.ID
+}
+
 // oursToJudge reports whether what is at the path of a container's state directory
 // here is that directory.
 func oursToJudge(c engine.Container) bool {
@@ -143,40 +154,6 @@ func ownerGone(ctx context.Context, eng engine.Engine, c engine.Container) (bool
 	return err == nil && !owner.Running, err
 }
 
-// sweepSandbox removes boxes of a sandbox to which it does not refer. Its lock
-// is held.
-func sweepSandbox(ctx context.Context, engine engine.Engine, stateDir, name string) (removed []string, err error) {
-	ids, err := boxesOf(stateDir, name)
-	if err != nil || len(ids) == 0 {
-		return nil, err
-	}
-	rec, err := loadSandbox(stateDir, name)
-	if err != nil {
-		return nil, err
-	}
-	info, err := engine.Info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range ids {
-		if slices.Contains(rec.Boxes, id) {
-			continue
-		}
-		box, err := loadBox(stateDir, id)
-		if err == nil && box.Engine != info.Name {
-			continue // which knows nothing of it
-		}
-		if err == nil {
-			err = removeBox(ctx, engine, stateDir, box)
-		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return removed, err
-		}
-		removed = append(removed, box.Container)
-	}
-	return removed, nil
-}
-
 // sweepWait is how long a sweep waits for a sandbox that is being changed. What
 // is left of that is swept by who changes it.
 const sweepWait = 100 * time.Millisecond
@@ -184,61 +161,59 @@ const sweepWait = 100 * time.Millisecond
 // sweepBoxes removes boxes to which no sandbox refers.
 func sweepBoxes(ctx context.Context, engine engine.Engine, stateDir string) (removed []string, err error) {
 	ids, err := entries(filepath.Join(stateDir, boxesDir))
-	if err != nil {
-		return nil, err
-	}
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	info, err := engine.Info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var errs []error
-	done := map[string]bool{}
+	errs := []error{err}
 	for _, id := range ids {
 		box, err := loadBox(stateDir, id)
+		gone := false
 		switch {
 		case errors.Is(err, os.ErrNotExist): // of a box that was removed by half
-			if _, serr := os.Stat(filepath.Join(boxDir(stateDir, id), boxFile)); errors.Is(serr, os.ErrNotExist) {
-				errs = append(errs, private.RemoveTree(boxDir(stateDir, id)))
+			err = nil
+			if _, serr := os.Stat(boxPath(stateDir, id)); errors.Is(serr, os.ErrNotExist) {
+				err = private.RemoveTree(boxDir(stateDir, id))
 			}
-			continue
 		case err != nil:
-			errs = append(errs, err)
-			continue
-		case box.Sandbox == "" && box.Engine == info.Name:
-			gone, err := sweepUnclaimed(ctx, engine, stateDir, box)
-			errs = append(errs, err)
-			if gone {
-				removed = append(removed, box.Container)
+		case box.Sandbox == "":
+			gone, err = sweepUnclaimed(ctx, engine, stateDir, box)
+		default:
+			wait, cancel := context.WithTimeout(ctx, sweepWait)
+			unlock, lerr := lockSandbox(wait, stateDir, box.Sandbox)
+			cancel()
+			if lerr != nil && !errors.Is(lerr, os.ErrNotExist) {
+				continue // it is being worked on
 			}
-			continue
-		case box.Sandbox == "" || done[box.Sandbox]:
-			continue
+			gone, err = sweepUnreferred(ctx, engine, stateDir, id)
+			if lerr == nil {
+				unlock()
+			}
 		}
-		done[box.Sandbox] = true
-		if _, err := os.Stat(sandboxDir(stateDir, box.Sandbox)); errors.Is(err, os.ErrNotExist) && box.Engine == info.Name {
-			if err := removeBox(ctx, engine, stateDir, box); err != nil {
-				errs = append(errs, err)
-				continue
-			}
+		if errs = append(errs, ignoreOther(err)); gone {
 			removed = append(removed, box.Container)
-			delete(done, box.Sandbox)
-			continue
 		}
-		wait, cancel := context.WithTimeout(ctx, sweepWait)
-		unlock, err := lockSandbox(wait, stateDir, box.Sandbox)
-		cancel()
-		if err != nil {
-			continue // it is being worked on
-		}
-		names, err := sweepSandbox(ctx, engine, stateDir, box.Sandbox)
-		unlock()
-		removed = append(removed, names...)
-		errs = append(errs, err)
 	}
 	return removed, errors.Join(errs...)
+}
+
+// sweepUnreferred removes a box, unless its sandbox refers to it. The sandbox's lock is held,
+// or there is no sandbox.
+func sweepUnreferred(ctx context.Context, engine engine.Engine, stateDir, id string) (gone bool, err error) {
+	box, err := loadBox(stateDir, id)
+	if err != nil {
+		return false, ignoreMissing(err)
+	}
+	rec, err := loadSandbox(stateDir, box.Sandbox)
+	if err != nil || slices.Contains(rec.Boxes, id) {
+		return false, err
+	}
+	err = removeBox(ctx, engine, stateDir, box)
+	return err == nil, err
+}
+
+// ignoreOther: what is at another engine is left for a sweep with that one.
+func ignoreOther(err error) error {
+	if errors.Is(err, errOther) {
+		return nil
+	}
+	return err
 }
 
 // sweepLeft removes the left boxes of sandboxes that no program has open, if nothing

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/state/journal"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A state directory:
@@ -69,25 +71,16 @@ type sandboxRecord struct {
 
 func (r sandboxRecord) gone() bool { return r.Workspace == "" && len(r.Boxes) == 0 }
 
-// boxRecord is a box.json. It changes once, if it is taken from a pool.
+// boxRecord is a box.json. It changes when its container is made, and if it is taken from a pool.
 type boxRecord struct {
+	Box
 	Version   int       `json:"version"`
-	ID        string    `json:"id"`
-	Sandbox   string    `json:"sandbox"`   // whose it is; empty: a pool's
-	Container string    `json:"container"` // its name at the engine
-	Engine    string    `json:"engine"`    // engine.Info.Name
-	Image     string    `json:"image"`
-	Hash      string    `json:"hash"`   // of the configuration; see Config.Hash
-	Warden    string    `json:"warden"` // where its warden comes from; empty: it has none
-	Driver    Driver    `json:"driver"`
+	Sandbox   string    `json:"sandbox"`             // whose it is; empty: a pool's
+	Warden    string    `json:"warden"`              // where its warden comes from; empty: it has none
 	Fallback  bool      `json:"fallback,omitempty"`  // the driver was not asked for, but no other works
 	Workspace string    `json:"workspace,omitempty"` // ID of the private one that it has
-	Created   time.Time `json:"created"`
-	Taken     time.Time `json:"taken,omitzero"` // from a pool; zero: it was not
-
-	Pooled bool `json:"pooled,omitempty"` // it was made ahead
-	UID    int  `json:"uid,omitempty"`    // that nothing else on this machine has; 0: it shares one
-	Description
+	Taken     time.Time `json:"taken,omitzero"`      // from a pool; zero: it was not
+	UID       int       `json:"uid,omitempty"`       // that nothing else on this machine has; 0: it shares one
 }
 
 // now is the time of a box's record: boxes are told apart by it that follow one
@@ -110,6 +103,16 @@ func workspaceDir(state, id string) string { return filepath.Join(state, workspa
 
 // newBoxID is like main-3k9x0c2m: whose box it is, for people, and a random part.
 func newBoxID(name string) string { return boxPrefix(name) + corral.NewID()[:8] }
+
+// newBox is the record of a box whose container an engine is to make, for a sandbox or a
+// pool of that name.
+func (s *setup) newBox(name string, driver Driver, info engine.Info) boxRecord {
+	id := newBoxID(name)
+	return boxRecord{Version: storeVersion, Box: Box{
+		ID: id, Container: containerName(id), Engine: info.Name, EngineID: info.ID, Address: info.Address,
+		Image: s.Image, Hash: s.hash, Driver: driver, Created: now(),
+	}}
+}
 
 // maxPrefix is how much of a sandbox's name is in its boxes' IDs. Those are names
 // of containers, for which some engines take 76 characters, and no two separators
@@ -184,6 +187,17 @@ func saveBox(state string, rec boxRecord) error {
 		return errors.Join(fmt.Errorf("cannot note the box %s: %w", rec.ID, err), os.RemoveAll(tmp))
 	}
 	return atomicfile.SyncDir(boxes)
+}
+
+// lockSandbox makes changes to a sandbox one at a time, among all programs.
+func lockSandbox(ctx context.Context, state, name string) (unlock func(), err error) {
+	return locked(ctx, filepath.Join(sandboxDir(state, name), "container.lock"))
+}
+
+// lockNascent keeps others from making boxes' directories, and from sweeping
+// what is not whole yet, for an instant.
+func lockNascent(boxes string) (unlock func(), err error) {
+	return locked(context.Background(), filepath.Join(boxes, ".lock"))
 }
 
 // sweepNascent removes boxes' directories that were never whole.

@@ -30,7 +30,7 @@ func TestUserNotedBeforeBox(t *testing.T) {
 		t.Skip("only root lends users")
 	}
 	info := engine.Info{Local: true, Arch: "amd64"}
-	r := boxRecord{ID: "x-1", Sandbox: "x", Version: storeVersion}
+	r := boxRecord{Box: Box{ID: "x-1"}, Sandbox: "x", Version: storeVersion}
 	spec := engine.Spec{User: s.Isolation.User, Mounts: []engine.Mount{{Target: Workdir}}}
 	noted, err := s.lend(t.Context(), info, &spec, &r)
 	if err != nil || r.UID < 1879048192 || spec.User != fmt.Sprintf("%d:%d", r.UID, r.UID) {
@@ -59,7 +59,7 @@ func TestUserNotedBeforeBox(t *testing.T) {
 	} {
 		c, i := s.Config, info
 		tc.change(&c, &i)
-		spec, r := engine.Spec{User: c.Isolation.User}, boxRecord{ID: "x-2"}
+		spec, r := engine.Spec{User: c.Isolation.User}, boxRecord{Box: Box{ID: "x-2"}}
 		if _, err := (&setup{Config: c}).lend(t.Context(), i, &spec, &r); err != nil || r.UID != 0 || spec.User != c.Isolation.User {
 			t.Errorf("%s: %+v, %v", tc.want, r, err)
 		}

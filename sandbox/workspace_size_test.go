@@ -152,7 +152,7 @@ func TestSweepWorkspaces(t *testing.T) {
 	if err := saveSandbox(state, sandboxRecord{Version: storeVersion, Name: "main", Workspace: "main-kept"}, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := saveBox(state, boxRecord{Version: storeVersion, ID: "pool-kept", Workspace: "pool-kept"}); err != nil {
+	if err := saveBox(state, boxRecord{Version: storeVersion, Box: Box{ID: "pool-kept"}, Workspace: "pool-kept"}); err != nil {
 		t.Fatal(err)
 	}
 	keep := []string{".lock", "main-kept", "main-kept.img", "pool-kept.img.new"}
@@ -196,12 +196,12 @@ func TestLifetime(t *testing.T) {
 		box      boxRecord
 		want     bool
 	}{
-		{0, boxRecord{Created: ago(1000 * time.Hour)}, false},
-		{time.Hour, boxRecord{Created: ago(59 * time.Minute)}, false},
-		{time.Hour, boxRecord{Created: ago(61 * time.Minute)}, true},
+		{0, boxRecord{Box: Box{Created: ago(1000 * time.Hour)}}, false},
+		{time.Hour, boxRecord{Box: Box{Created: ago(59 * time.Minute)}}, false},
+		{time.Hour, boxRecord{Box: Box{Created: ago(61 * time.Minute)}}, true},
 		// In a pool it had no owner yet.
-		{time.Hour, boxRecord{Created: ago(10 * time.Hour), Taken: ago(59 * time.Minute)}, false},
-		{time.Hour, boxRecord{Created: ago(10 * time.Hour), Taken: ago(61 * time.Minute)}, true},
+		{time.Hour, boxRecord{Box: Box{Created: ago(10 * time.Hour)}, Taken: ago(59 * time.Minute)}, false},
+		{time.Hour, boxRecord{Box: Box{Created: ago(10 * time.Hour)}, Taken: ago(61 * time.Minute)}, true},
 	} {
 		s := &setup{Config: Config{Lifetime: tt.lifetime}}
 		if got := s.outlived(tt.box.since()); got != tt.want {

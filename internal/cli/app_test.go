@@ -108,8 +108,8 @@ func (e *fakeEngine) Stats(_ context.Context, name string) (engine.Stats, error)
 	return s, e.err
 }
 
-func (e *fakeEngine) RemoveSandbox(_ context.Context, _, name string) error {
-	if name == "stuck" {
+func (e *fakeEngine) RemoveSandbox(_ context.Context, _, name string, force bool) error {
+	if name == "stuck" && !force {
 		return errors.New("stuck is stuck")
 	}
 	e.removed = append(e.removed, name)
@@ -347,6 +347,7 @@ func TestSandboxCommands(t *testing.T) {
 		{"rm a", 0, "a\n", ""},
 		{"rm a nosuch", 125, "a\n", `corral: there is no sandbox "nosuch" of the state directory /s` + "\nhint: corral sandbox ls says which there are\n"},
 		{"rm --all", 125, "a\nbare\n", "corral: stuck is stuck\n"},
+		{"rm --force stuck", 0, "stuck\n", ""},
 		{"rm --json stuck", 125, `{"removed":[],"status":"failed","reason":"internal","error":"stuck is stuck"}` + "\n", ""},
 		{"rm --all a", 2, "", "corral: corral sandbox rm wants names, or --all\nhint: see corral sandbox rm --help\n"},
 		{"sweep", 0, "old\n", ""},
@@ -357,7 +358,7 @@ func TestSandboxCommands(t *testing.T) {
 			t.Errorf("sandbox %s: %d, %q, %q; want %d, %q, %q", tc.args, code, out, errs, tc.code, tc.out, tc.err)
 		}
 	}
-	if got := strings.Join(m.eng.removed, ","); got != "a,a,a,bare" || m.eng.closed != 9 {
+	if got := strings.Join(m.eng.removed, ","); got != "a,a,a,bare,stuck" || m.eng.closed != 10 {
 		t.Errorf("removed %s, closed %d times", got, m.eng.closed)
 	}
 }

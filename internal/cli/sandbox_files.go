@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/reach"
@@ -33,7 +35,7 @@ type fileFlags struct {
 
 func (a *app) addFileFlags(cmd *cobra.Command, o *fileFlags) {
 	a.addSandboxesFlags(cmd)
-	cmd.Flags().StringVar(&o.agent, "agent", "", "`NAME`: whose sandbox it is, of a gateway (default the sandbox's own name)")
+	cmd.Flags().StringVar(&o.agent, "agent", "", "`NAME`: whose sandbox it is, of a gateway (default its owner)")
 	cmd.Flags().BoolVar(&o.local, "local", false, "leave a gateway that runs alone")
 }
 
@@ -53,11 +55,8 @@ flags that commands of the sandbox are given.`,
 		Example: `  corral sandbox cp data.csv main:/workspace/
   corral sandbox cp main:report.pdf .
   corral sandbox cp main:/workspace - | tar tv`,
-		ValidArgsFunction: a.completeSandboxPath,
+		Args: cmdline.Exactly("SOURCE", "DESTINATION"), ValidArgsFunction: a.completeSandboxPath,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants what to copy and where to; arguments given: %d", cmd.CommandPath(), len(args))
-			}
 			from, to := parseSandboxPath(args[0]), parseSandboxPath(args[1])
 			if (from.sandbox == "") == (to.sandbox == "") {
 				return corral.Errorf(corral.ErrInvalid, "write a path in a sandbox as NAME:PATH, and one of this machine that has a colon in it as ./PATH",
@@ -221,16 +220,11 @@ func (a *app) eachSandboxPath(cmd *cobra.Command, o fileFlags, args []string, do
 	return errors.Join(errs...)
 }
 
-// A fileExecutor is a sandbox whose files can be reached.
-type fileExecutor interface {
-	Files(context.Context) (files.FS, error)
-}
-
 // withFiles does something with the files of a sandbox: the gateway's if one
 // runs, and else that of the state directory.
 func (a *app) withFiles(ctx context.Context, o fileFlags, name string, do func(context.Context, files.FS) error) error {
 	if !o.local {
-		c, err := a.connect(cmp.Or(o.agent, name))
+		c, err := a.clientOf(ctx, o.agent, name)
 		if err == nil {
 			return errors.Join(do(ctx, c.Files(name)), c.Close())
 		}
@@ -254,18 +248,25 @@ func (a *app) withFiles(ctx context.Context, o fileFlags, name string, do func(c
 	if err != nil {
 		return err
 	}
-	err = func() error {
-		has, ok := ex.(fileExecutor)
-		if !ok {
-			return corral.Errorf(errors.ErrUnsupported, "", "the files of the sandbox %s cannot be reached", name)
-		}
-		f, err := has.Files(ctx)
-		if err != nil {
-			return err
-		}
-		return do(ctx, f)
-	}()
+	f, err := daemon.FilesOf(ctx, ex, name)
+	if err == nil {
+		err = do(ctx, f)
+	}
 	return errors.Join(err, ex.Close())
+}
+
+// clientOf is a client for the files of a sandbox: of an agent, which need not have a
+// sandbox yet; if none is named, of the owner of a sandbox that there is.
+func (a *app) clientOf(ctx context.Context, agent, name string) (*client.Client, error) {
+	c, err := a.connect(cmp.Or(agent, session.DefaultAgent))
+	if err != nil || agent != "" {
+		return c, err
+	}
+	s, err := c.Sandbox(ctx, name)
+	if err = errors.Join(err, c.Close()); err != nil {
+		return nil, err
+	}
+	return a.connect(cmp.Or(s.Agent, name))
 }
 
 // completeSandboxPath completes the name of a sandbox, and files of this machine.

@@ -28,6 +28,36 @@ type filesExecutor struct {
 
 func (e filesExecutor) Files(context.Context) (files.FS, error) { return e.fs, nil }
 
+// Of a gateway, too, the name of a sandbox that there is not is an error, unless the agent is
+// named whose it will be.
+func TestSandboxFilesOfGateway(t *testing.T) {
+	state := gatewayWithPorts(t)
+	t.Chdir(testdir.New(t))
+	if err := os.WriteFile("f", []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := &fakeMachine{}
+	for _, tc := range []struct {
+		args, dir string // the latter is whose the files are
+	}{
+		{"cp f typo:", ""}, {"cat typo:f", ""}, {"ls-files typo", ""},
+		{"cp f box:", "me box"}, {"cat box:f", "me box"}, {"cp --agent new f new:", "new new"},
+	} {
+		code, _, errs := m.run(t, []string{"CORRAL_STATE_DIR=" + state}, append([]string{"sandbox"}, strings.Fields(tc.args)...)...)
+		if tc.dir == "" && (code == 0 || !strings.Contains(errs, `no sandbox "typo"`)) || tc.dir != "" && code != 0 {
+			t.Errorf("%s: %d, %s", tc.args, code, errs)
+		}
+		if left, _ := filepath.Glob(filepath.Join(state, "* typo")); len(left) > 0 {
+			t.Errorf("%s: made %v", tc.args, left)
+		}
+		if tc.dir != "" {
+			if b, err := os.ReadFile(filepath.Join(state, tc.dir, "f")); string(b) != "text" {
+				t.Errorf("%s: %q, %v", tc.args, b, err)
+			}
+		}
+	}
+}
+
 func TestSandboxFiles(t *testing.T) {
 	box, here := testdir.New(t), testdir.New(t)
 	var opened []string
@@ -147,7 +177,7 @@ func TestSandboxFiles(t *testing.T) {
 		{"cp " + here + "/none box:", "cannot look at " + here + "/none: no"}, {"cp f/. box:", "f/. is a file"},
 		{"cp box:d ./f", "the directory d over the file ./f\n"}, {"cp d box:new", "the directory d over the file new\n"},
 		{"cp box:new none/", "cannot look at none/: no"}, {"cp box:d/. over", "cannot unpack over/g: "}, {"cp box:none x", "ls-files shows"},
-		{"cp f", "wants what to copy"}, {"cp f g", "has to be in a sandbox"}, {"cp box:f box:g", "has to be in a sandbox"},
+		{"cp f", "wants the SOURCE and DESTINATION"}, {"cp f g", "has to be in a sandbox"}, {"cp box:f box:g", "has to be in a sandbox"},
 		{"cp none box:", "no such file or directory"}, {"cp box:none x", "no such file or directory"}, {"cp box:../etc x", "not in the workspace"},
 		{"cat f", "not a path in a sandbox"}, {"cat", "wants a path"}, {"cat box:d", "it is a directory"}, {"ls-files box:new", "it is a file"},
 		{"ls-files other", "no sandbox \"other\""},

@@ -21,6 +21,7 @@ import (
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -49,10 +50,14 @@ func dialHere(of, by string) func(ctx context.Context, agent, name string, port 
 }
 
 // gatewayWithPorts serves on the socket of a state directory. Ports of the sandbox,
-// and of the node "builder", are those of this machine.
+// and of the node "builder", are those of this machine. All agents have files there.
 func gatewayWithPorts(t *testing.T) (state string) {
 	t.Helper()
 	state = testdir.New(t)
+	own := func(_ context.Context, agent, name string) (files.FS, error) {
+		dir := filepath.Join(state, agent+" "+name)
+		return files.Directory{Path: dir, Root: "/workspace"}, os.MkdirAll(dir, 0o700)
+	}
 	sessions, err := session.Open(t.Context(), session.Config{
 		Dir:      filepath.Join(state, "sessions"),
 		Executor: func(context.Context, string) (corral.Executor, error) { return nil, io.EOF },
@@ -60,7 +65,7 @@ func gatewayWithPorts(t *testing.T) (state string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := gateway.New(gateway.Config{Sessions: sessions, Sandboxes: oneSandbox{},
+	server, err := gateway.New(gateway.Config{Sessions: sessions, Sandboxes: oneSandbox{}, Files: own,
 		DialPort: dialHere("me", "box"), DialNode: dialHere("main", "builder")})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/e2b"
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
@@ -23,6 +24,7 @@ type sandboxDetails struct {
 	sandbox.Sandbox
 	Running []string `json:"running"` // names of those of its containers that run
 	Workdir string   `json:"workdir"` // where its workspace is in them
+	rows    []daemon.SandboxRow
 }
 
 func (a *app) sandboxShow() *cobra.Command {
@@ -41,12 +43,12 @@ others are left for commands that have not ended yet.`,
 				if s.Gone() {
 					return corral.Errorf(corral.ErrNotFound, "corral sandbox logs "+s.Name+" says what became of it", "the sandbox %s was removed", s.Name)
 				}
-				d := sandboxDetails{Sandbox: s, Running: []string{}, Workdir: sandbox.Workdir}
+				d := sandboxDetails{Sandbox: s, Running: []string{}, Workdir: sandbox.Workdir, rows: rows}
 				if daemon.OfE2B(dir, s.Name) {
 					d.Workdir = e2b.Home
 				}
 				for _, b := range s.Boxes {
-					if slices.ContainsFunc(rows, func(r daemon.SandboxRow) bool { return r.Container == b.Container && r.Running }) {
+					if slices.ContainsFunc(rows, func(r daemon.SandboxRow) bool { return r.Of(b) && r.Running }) {
 						d.Running = append(d.Running, b.Container)
 					}
 				}
@@ -77,12 +79,10 @@ func (a *app) printSandbox(d sandboxDetails) error {
 	}
 	for i, b := range slices.Backward(d.Boxes) {
 		state := "ended"
-		switch running := slices.Contains(d.Running, b.Container); {
-		case running && d.Paused:
-			state = "paused"
-		case running && i == len(d.Boxes)-1:
-			state = "running"
-		case running:
+		if n := slices.IndexFunc(d.rows, func(r daemon.SandboxRow) bool { return r.Of(b) }); n >= 0 {
+			state = d.rows[n].State()
+		}
+		if state == api.SandboxRunning && i < len(d.Boxes)-1 {
 			state = "left for its commands"
 		}
 		line("Container:", strings.Join([]string{b.Container, state, b.Image, string(b.Driver), "made " + b.Created.Format(time.RFC3339)}, ", "))

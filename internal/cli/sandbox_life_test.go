@@ -55,7 +55,15 @@ func TestSandboxShow(t *testing.T) {
 	if code, _, stderr := m.run(t, []string{"CORRAL_URL=http://gw.example"}, "sandbox", "ls"); code != 0 || !strings.HasPrefix(stderr, "warning: Commands go to http://gw.example; this looks at the sandboxes of this machine alone.\n") {
 		t.Errorf("%d, %s", code, stderr)
 	}
+	// One at another engine.
+	m.eng.rows[0] = daemon.SandboxRow{Name: "main", Container: "corral-main-a", Engine: "docker tcp://a:1"}
+	if _, stdout, _ := m.run(t, nil, "sandbox", "show", "--state-dir", state, "main"); !strings.Contains(stdout, "corral-main-a, at docker tcp://a:1, old") {
+		t.Error(stdout)
+	}
 	// Paused, and of a client of E2B.
+	for i, name := range []string{"corral-main-a", "corral-main-b"} {
+		m.eng.rows[i] = daemon.SandboxRow{Name: "main", Container: name, Running: true, Paused: true}
+	}
 	for _, name := range []string{"sandboxes/main/paused", "e2b/main.json"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(state, name)), 0o700); err != nil {
 			t.Fatal(err)

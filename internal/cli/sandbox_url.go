@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway/ports"
+	"github.com/corral-exec/corral/internal/cmdline"
 )
 
 func (a *app) sandboxURL() *cobra.Command {
@@ -23,11 +23,8 @@ It has a secret after the #, which opens all ports of the sandbox. Programs send
 key, or the token that --json prints.`,
 		Example: `  corral sandbox url main 8000
   corral sandbox url --token main 8000`,
-		ValidArgsFunction: first(a.completeKnownSandboxes),
+		Args: cmdline.Exactly("NAME", "PORT"), ValidArgsFunction: first(a.completeKnownSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants the name of a sandbox and a port", cmd.CommandPath())
-			}
 			port, err := ports.Number(args[1])
 			if err != nil {
 				return err

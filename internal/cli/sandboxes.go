@@ -71,7 +71,7 @@ func namesOf(rows []daemon.SandboxRow) (names []string) {
 }
 
 func (a *app) sandboxRemove() *cobra.Command {
-	var all bool
+	var all, force bool
 	cmd := &cobra.Command{
 		Use: "rm [flags] NAME...", Short: "Remove sandboxes, with what runs in them",
 		Long: `Remove sandboxes: the container, whatever runs in it, and its private workspace.
@@ -85,22 +85,23 @@ A directory given with --workspace is left alone.`,
 				if all {
 					names = namesOf(rows)
 				}
-				return a.printRemoved(each(names, func(name string) (string, error) { return name, a.removeSandbox(ctx, eng, dir, rows, name) }))
+				return a.printRemoved(each(names, func(name string) (string, error) { return name, a.removeSandbox(ctx, eng, dir, rows, name, force) }))
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "remove all of the state directory")
+	cmd.Flags().BoolVar(&force, "force", false, "also if its container is at another engine, which is gone for good: it is not removed there")
 	return withJSON(cmd)
 }
 
-func (a *app) removeSandbox(ctx context.Context, eng daemon.Engine, dir string, rows []daemon.SandboxRow, name string) error {
+func (a *app) removeSandbox(ctx context.Context, eng daemon.Engine, dir string, rows []daemon.SandboxRow, name string, force bool) error {
 	if !slices.ContainsFunc(rows, func(r daemon.SandboxRow) bool { return r.Name == name }) {
 		return corral.Errorf(corral.ErrNotFound, sandbox.WhichHint(name, namesOf(rows)), "there is no sandbox %q of the state directory %s", name, dir)
 	}
-	if daemon.OfE2B(dir, name) { // a running gateway keeps a record of it as well
-		return a.keptSandboxes(ctx, false, func(ctx context.Context, k gateway.Sandboxes, _ bool) error { return k.Remove(ctx, name) })
-	}
-	return eng.RemoveSandbox(ctx, dir, name)
+	if err := eng.RemoveSandbox(ctx, dir, name, force); err != nil || !daemon.OfE2B(dir, name) {
+		return err
+	} // a running gateway keeps a record of it as well
+	return a.keptSandboxes(ctx, false, func(ctx context.Context, k gateway.Sandboxes, _ bool) error { return k.Remove(ctx, name) })
 }
 
 func (a *app) sandboxSweep() *cobra.Command {

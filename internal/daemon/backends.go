@@ -78,8 +78,9 @@ type Engine interface {
 	Inspect(ctx context.Context, container string) (engine.Container, error)
 	// Stats is what a container uses; see engine.StatsEngine.
 	Stats(ctx context.Context, container string) (engine.Stats, error)
-	// RemoveSandbox kills and removes one.
-	RemoveSandbox(ctx context.Context, stateDir, name string) error
+	// RemoveSandbox kills and removes one. With force it also does if a container of it is at
+	// another engine, and leaves that there.
+	RemoveSandbox(ctx context.Context, stateDir, name string, force bool) error
 	// Pause freezes what runs in one, and Resume has it go on.
 	Pause(ctx context.Context, stateDir, name string) error
 	Resume(ctx context.Context, stateDir, name string) error

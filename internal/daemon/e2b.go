@@ -169,7 +169,7 @@ func (s e2bSandboxes) Files(ctx context.Context, agent, name string) (files.FS, 
 	if err != nil {
 		return nil, err
 	}
-	return filesOf(ctx, ex, name)
+	return FilesOf(ctx, ex, name)
 }
 
 func (s e2bSandboxes) DialPort(ctx context.Context, agent, name string, port int) (net.Conn, error) {

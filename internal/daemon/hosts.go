@@ -511,10 +511,11 @@ func (h *hosts) files(ctx context.Context, agent, name string) (files.FS, error)
 	if err != nil {
 		return nil, err
 	}
-	return filesOf(ctx, ex, name)
+	return FilesOf(ctx, ex, name)
 }
 
-func filesOf(ctx context.Context, ex Executor, name string) (files.FS, error) {
+// FilesOf are the files of a sandbox, if they can be reached.
+func FilesOf(ctx context.Context, ex Executor, name string) (files.FS, error) {
 	has, ok := ex.(interface {
 		Files(context.Context) (files.FS, error)
 	})

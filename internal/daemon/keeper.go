@@ -137,12 +137,12 @@ func (k *Sandboxes) describe(s sandbox.Sandbox, rows []SandboxRow) (api.Sandbox,
 	}
 	d.Scope, d.Session = scopeOf(s.Owner, s.Key)
 	for _, b := range s.Boxes {
-		c := api.SandboxContainer{Name: b.Container, Image: b.Image, Driver: string(b.Driver), Created: b.Created}
-		if i := slices.IndexFunc(rows, func(r SandboxRow) bool { return r.Container == b.Container }); i >= 0 {
-			c.ID, c.Running = rows[i].ID, rows[i].Running
+		c, paused := api.SandboxContainer{Name: b.Container, Image: b.Image, Driver: string(b.Driver), Created: b.Created}, false
+		if i := slices.IndexFunc(rows, func(r SandboxRow) bool { return r.Of(b) }); i >= 0 {
+			c.ID, c.Running, paused = rows[i].ID, rows[i].Running, rows[i].Paused
 		}
 		d.Containers = append(d.Containers, c)
-		if d.State = stateOf(c.Running); c.Running && s.Paused {
+		if d.State = stateOf(c.Running); paused {
 			d.State = api.SandboxPaused
 		}
 		d.Engine, d.Image, d.Runtime, d.Driver, d.User = b.Engine, b.Image, b.Runtime, string(b.Driver), b.User
@@ -163,7 +163,9 @@ func (k *Sandboxes) Remove(ctx context.Context, name string) error {
 	if _, err := sandbox.Find(k.dir, name); err != nil {
 		return err
 	}
-	err := either(ctx, k, name, remover.Remove, Engine.RemoveSandbox)
+	err := either(ctx, k, name, remover.Remove, func(e Engine, ctx context.Context, dir, name string) error {
+		return e.RemoveSandbox(ctx, dir, name, false)
+	})
 	if err == nil && OfE2B(k.dir, name) {
 		err = os.Remove(e2bFile(k.dir, name))
 	}
@@ -221,10 +223,11 @@ func (k *Sandboxes) Stats(ctx context.Context, name string) (api.SandboxStats, e
 	if err != nil || len(s.Boxes) == 0 {
 		return got, err
 	}
-	got.Container = s.Boxes[len(s.Boxes)-1].Container
+	last := s.Boxes[len(s.Boxes)-1]
+	got.Container = last.Container
 	var use engine.Stats
 	err = k.withEngine(ctx, func(eng Engine) error {
-		use, err = eng.Stats(ctx, got.Container)
+		use, err = eng.Stats(ctx, last.Ref())
 		return err
 	})
 	if errors.Is(err, engine.ErrNoContainer) {
@@ -285,7 +288,7 @@ func (k *Sandboxes) askHowEnded(ctx context.Context, lives []sandbox.Life) {
 		if l.Ended != nil {
 			continue
 		}
-		if c, err := eng.Inspect(ctx, l.Container); err == nil && !c.Running {
+		if c, err := eng.Inspect(ctx, l.Ref()); err == nil && !c.Running {
 			lives[i].Ended = sandbox.EndOf(c)
 		}
 	}

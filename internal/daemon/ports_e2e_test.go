@@ -45,7 +45,7 @@ func servePorts(t *testing.T, more string) (*serving, *client.Client) {
 		}
 		defer eng.Close()
 		for _, name := range []string{"main", "other"} {
-			if err := eng.RemoveSandbox(ctx, state, name); err != nil && !errors.Is(err, corral.ErrNotFound) {
+			if err := eng.RemoveSandbox(ctx, state, name, false); err != nil && !errors.Is(err, corral.ErrNotFound) {
 				t.Error(err)
 			}
 		}

@@ -29,7 +29,7 @@ func TestQuotaOfSandboxes(t *testing.T) {
 	names := []string{"q-1", "q-2", "q-3", "q-4", "q-5", "free"}
 	t.Cleanup(func() { // after the gateway has ended
 		for _, name := range names {
-			if err := eng.RemoveSandbox(context.WithoutCancel(t.Context()), state, name); err != nil && !errors.Is(err, corral.ErrNotFound) {
+			if err := eng.RemoveSandbox(context.WithoutCancel(t.Context()), state, name, false); err != nil && !errors.Is(err, corral.ErrNotFound) {
 				t.Error(err)
 			}
 		}

@@ -143,11 +143,17 @@ type SandboxRow struct {
 	User      string `json:"user"` // UID:GID that its commands run as; empty: it is not known
 	Running   bool   `json:"running"`
 	Paused    bool   `json:"paused,omitempty"` // it is frozen
+	Engine    string `json:"engine,omitempty"` // another engine than the one that is used, which has it
 }
+
+// Of reports whether the row is of a container, which may have been renamed.
+func (r SandboxRow) Of(b sandbox.Box) bool { return r.ID == b.Ref() || r.Container == b.Container }
 
 // State is what the container is at the moment, for people.
 func (r SandboxRow) State() string {
 	switch {
+	case r.Engine != "":
+		return "at " + r.Engine
 	case r.Paused:
 		return api.SandboxPaused
 	case r.Container == "":
@@ -209,26 +215,45 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]SandboxRo
 	if err != nil {
 		return nil, err
 	}
-	names, users, paused := map[string]string{}, map[string]string{}, map[string]bool{}
+	type noted struct {
+		sandbox.Sandbox
+		box sandbox.Box
+	}
+	boxes := map[string]noted{} // by what the engine finds them by
 	for _, s := range known {
 		for _, b := range s.Boxes {
-			names[b.Container], users[b.Container], paused[b.Container] = s.Name, b.User, s.Paused
+			boxes[b.Ref()] = noted{s, b}
 		}
 	}
 	rows := make([]SandboxRow, 0, len(list))
 	for _, c := range list {
-		name := cmp.Or(names[c.Name], c.Labels[labelName])
+		n, ok := boxes[c.ID]
+		if !ok { // of an earlier version
+			n = boxes[c.Name]
+		}
+		delete(boxes, n.box.Ref())
+		name := cmp.Or(n.Name, c.Labels[labelName])
 		if name == "" {
 			continue // it waits in a pool
 		}
 		rows = append(rows, SandboxRow{
 			Name: name, Container: c.Name, ID: c.ID,
-			Image: c.Image, Driver: c.Labels[labelDriver], User: users[c.Name], Running: c.Running,
-			Paused: c.Running && paused[c.Name],
+			Image: c.Image, Driver: c.Labels[labelDriver], User: n.box.User, Running: c.Running,
+			Paused: c.Running && (n.Paused || c.Paused),
 		})
 	}
+	for _, n := range boxes {
+		info, err := e.Info(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !n.box.At(info) {
+			b := n.box
+			rows = append(rows, SandboxRow{Name: n.Name, Container: b.Container, ID: b.ContainerID, Image: b.Image, Driver: string(b.Driver), User: b.User, Engine: b.EngineName()})
+		}
+	}
 	for _, s := range known { // whose container is gone, or could not be made
-		if (s.Workspace != "" || s.Volume != "") && !slices.ContainsFunc(rows, func(r SandboxRow) bool { return r.Name == s.Name }) {
+		if !s.Gone() && !slices.ContainsFunc(rows, func(r SandboxRow) bool { return r.Name == s.Name }) {
 			rows = append(rows, SandboxRow{Name: s.Name})
 		}
 	}
@@ -246,12 +271,15 @@ func (e hostEngine) Stats(ctx context.Context, container string) (engine.Stats, 
 	return s.Stats(ctx, container)
 }
 
-func (e hostEngine) RemoveSandbox(ctx context.Context, stateDir, name string) (err error) {
+func (e hostEngine) RemoveSandbox(ctx context.Context, stateDir, name string, force bool) (err error) {
 	s, err := sandbox.New(sandbox.Config{Engine: e, StateDir: stateDir, Name: name})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	if force {
+		return s.Abandon(ctx)
+	}
 	return s.Remove(ctx)
 }
 

@@ -27,7 +27,7 @@ func TestToolsInSandbox(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer eng.Close()
-		if err := eng.RemoveSandbox(ctx, state, "main"); err != nil {
+		if err := eng.RemoveSandbox(ctx, state, "main", false); err != nil {
 			t.Error(err)
 		}
 	})

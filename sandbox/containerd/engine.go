@@ -128,8 +128,12 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	if err != nil {
 		return engine.Info{}, e.fail("ask for the engine's state", native(err))
 	}
+	server, err := e.c.Server(ctx)
+	if err = native(err); err != nil && !errdefs.IsNotImplemented(err) { // else that part of containerd is switched off
+		return engine.Info{}, e.fail("ask for the engine's ID", err)
+	}
 	info := engine.Info{
-		Name: "containerd", Version: v.Version, Address: "unix://" + e.address, Arch: localArch, CPUs: runtime.NumCPU(), Local: true,
+		Name: "containerd", ID: server.UUID + " " + e.space, Version: v.Version, Address: "unix://" + e.address, Arch: localArch, CPUs: runtime.NumCPU(), Local: true,
 		Runtimes: installedRuntimes(), Default: defaultRuntime, Cgroup: cgroupVersion(),
 	}
 	if seccompSupported() {
@@ -260,7 +264,7 @@ func (e *Engine) describe(c containers.Container, p *task.Process) engine.Contai
 	}
 	switch p.Status {
 	case task.Status_RUNNING, task.Status_PAUSED, task.Status_PAUSING:
-		out.Running, out.PID = true, int(p.Pid)
+		out.Running, out.Paused, out.PID = true, p.Status != task.Status_RUNNING, int(p.Pid)
 	case task.Status_UNKNOWN:
 		out.Running, out.Error = true, silentShim
 	case task.Status_STOPPED:

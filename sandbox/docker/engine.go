@@ -148,7 +148,7 @@ func (e *Engine) ask(ctx context.Context) (engine.Info, error) {
 		return engine.Info{}, e.fail("ask for the engine's state", err)
 	}
 	out := engine.Info{
-		Name: name, Version: info.ServerVersion, Address: e.c.DaemonHost(), Arch: goarch(info.Architecture),
+		Name: name, ID: identity(name, info), Version: info.ServerVersion, Address: e.c.DaemonHost(), Arch: goarch(info.Architecture),
 		CPUs:     info.NCPU,
 		Rootless: rootless,
 		Default:  info.DefaultRuntime, Security: info.SecurityOptions, Cgroup: info.CgroupVersion, Runc: info.RuncCommit.ID,
@@ -181,6 +181,16 @@ func (e *Engine) ask(ctx context.Context) (engine.Info, error) {
 		}
 	}
 	return out, nil
+}
+
+// identity is engine.Info.ID. Before version 23, the Docker engines of a machine have one ID
+// together; what is in a directory of Docker's is one engine's. Podman says another ID each
+// time.
+func identity(name string, info system.Info) string {
+	if name == podman {
+		return info.DockerRootDir
+	}
+	return strings.TrimSpace(info.ID + " " + info.DockerRootDir)
 }
 
 // Near implements engine.NearEngine.
@@ -420,7 +430,7 @@ func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, erro
 	}
 	out := engine.Container{ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Image: c.Config.Image, Labels: c.Config.Labels}
 	if c.State != nil {
-		out.Running, out.PID, out.Exit, out.OOM = c.State.Running, c.State.Pid, c.State.ExitCode, c.State.OOMKilled
+		out.Running, out.Paused, out.PID, out.Exit, out.OOM = c.State.Running, c.State.Paused, c.State.Pid, c.State.ExitCode, c.State.OOMKilled
 		out.Error = c.State.Error
 	}
 	return out, nil
@@ -460,7 +470,7 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.C
 		if len(c.Names) > 0 {
 			name = strings.TrimPrefix(c.Names[0], "/")
 		}
-		out = append(out, engine.Container{ID: c.ID, Name: name, Image: c.Image, Labels: c.Labels, Running: c.State == container.StateRunning || c.State == container.StatePaused})
+		out = append(out, engine.Container{ID: c.ID, Name: name, Image: c.Image, Labels: c.Labels, Running: c.State == container.StateRunning || c.State == container.StatePaused, Paused: c.State == container.StatePaused})
 	}
 	return out, nil
 }

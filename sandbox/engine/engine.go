@@ -45,7 +45,10 @@ var (
 
 // Info describes an engine.
 type Info struct {
-	Name     string `json:"name"`    // "docker", "podman"
+	Name string `json:"name"` // "docker", "podman"
+	// ID tells engines of one Name apart, and stays the same when the engine is restarted.
+	// An engine that was installed anew has another one. Empty: it has none.
+	ID       string `json:"id,omitempty"`
 	Version  string `json:"version"` // of the engine
 	Address  string `json:"address"` // where it was reached
 	Arch     string `json:"arch"`    // as GOARCH
@@ -119,7 +122,8 @@ type Container struct {
 	Image   string            `json:"image"`
 	Labels  map[string]string `json:"labels"`
 	Running bool              `json:"running"`
-	PID     int               `json:"pid"` // of its init, on the engine's machine; 0 if it does not run
+	Paused  bool              `json:"paused,omitempty"` // it is Running, and frozen
+	PID     int               `json:"pid"`              // of its init, on the engine's machine; 0 if it does not run
 	Exit    int               `json:"exit"`
 	OOM     bool              `json:"oomKilled"`
 	Error   string            `json:"error,omitempty"` // why it could not be started

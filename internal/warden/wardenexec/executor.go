@@ -33,6 +33,9 @@ type Options struct {
 	// Wake has the place go on if it is frozen, before something is asked of a process in
 	// it. Nil: it is never frozen.
 	Wake func(ctx context.Context) error
+	// Frozen is asked when an answer is late. The error is that there will be none, as the
+	// place is frozen, and is not to go on for what was asked. Nil: it is never frozen.
+	Frozen func(ctx context.Context) error
 	// EndedIdle reports whether a warden that is gone ended with nothing to
 	// keep; wardens are told apart by what they say in Hello. Nil: none does.
 	EndedIdle func(warden uint64) bool
@@ -346,7 +349,9 @@ func (e *Executor) Start(ctx context.Context, cmd corral.Command) (corral.Proces
 		return p, nil
 	}
 	p.tag.Digest = digest
-	err = p.start(ctx, cmd)
+	waiting, done := e.unlessFrozen(ctx)
+	err = whyFrozen(waiting, p.start(waiting, cmd))
+	done()
 	if err != nil {
 		// What may be running stays known under its ID.
 		if !errors.Is(err, corral.ErrLost) {

@@ -120,20 +120,22 @@ func (p *process) call(ctx context.Context, m *wire.Message) error {
 	if err := p.wake(ctx); err != nil {
 		return err
 	}
-	c, err := p.e.connection(ctx, false)
+	waiting, done := p.e.unlessFrozen(ctx)
+	defer done()
+	c, err := p.e.connection(waiting, false)
 	if err != nil {
 		if errors.Is(err, ErrGone) {
 			return p.ended()
 		}
-		return err
+		return whyFrozen(waiting, err)
 	}
-	if _, err = c.call(ctx, m, nil); errors.Is(err, errSent) {
+	if _, err = c.call(waiting, m, nil); errors.Is(err, errSent) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return corral.Errorf(corral.ErrUnavailable, "", "%w", err)
+		err = corral.Errorf(corral.ErrUnavailable, "", "%w", err)
 	}
-	return err
+	return whyFrozen(waiting, err)
 }
 
 // Remove implements corral.Process.
