@@ -24,12 +24,9 @@ import (
 )
 
 func (a *app) workerCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "worker", Short: "Do the work that a service has for self-hosted sandboxes",
-		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
-	}
-	cmd.AddCommand(a.workerClaude())
-	return cmd
+	}, a.workerClaude())
 }
 
 const workerClaudeLong = `Run the tools of Claude's managed agents in sandboxes of the gateway. The worker
