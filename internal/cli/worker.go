@@ -113,8 +113,7 @@ func (a *app) runWorkerClaude(ctx context.Context, o *workerFlags) (err error) {
 	// The SDK reads such variables where an item of the queue has no value.
 	environ := slices.DeleteFunc(slices.Clone(a.environ), func(kv string) bool { return strings.HasPrefix(kv, "ANTHROPIC_") })
 	err = job.Run(ctx, program, environ, a.stderr, o.Job)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Exited() {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
 		return &exitError{exit.ExitCode(), ""}
 	}
 	return err
