@@ -245,11 +245,7 @@ func (a *app) withEngine(ctx context.Context, do func(context.Context, daemon.En
 		if err != nil {
 			return err
 		}
-		defer func() {
-			if cerr := eng.Close(); err == nil {
-				err = cerr
-			}
-		}()
+		defer func() { err = errors.Join(err, eng.Close()) }()
 		return do(ctx, eng)
 	})
 }
