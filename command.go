@@ -5,7 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -178,12 +179,7 @@ func (c Command) Validate() error {
 			return err
 		}
 	}
-	keys := make([]string, 0, len(c.Env))
-	for k := range c.Env {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
 		if k == "" || strings.Contains(k, "=") {
 			return Errorf(ErrInvalid, "a name is not empty and has no '='", "%q is not the name of an environment variable", k)
 		}

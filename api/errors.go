@@ -83,8 +83,7 @@ var kinds = []struct {
 // internal.
 func Encode(err error) (status int, body Error) {
 	e := Error{ErrorBody{Code: "internal", Message: text(err.Error()), Hint: text(corral.Hint(err))}}
-	var more detailed
-	if errors.As(err, &more) {
+	if more, ok := errors.AsType[detailed](err); ok {
 		if b, err := json.Marshal(more.Details()); err == nil {
 			e.Error.Details = b
 		}

@@ -52,31 +52,24 @@ func (c *Client) Approvals(ctx context.Context, f approval.Filter) ([]approval.R
 // Approval finds one by its ID, its slug, or a beginning of one of them that no
 // other has.
 func (c *Client) Approval(ctx context.Context, ref string) (approval.Record, error) {
-	path, err := approvalPath(ref)
-	if err != nil {
-		return approval.Record{}, err
-	}
-	return ask[approval.Record](ctx, c, get(path...), nil)
+	return ask[approval.Record](ctx, c, approvalCall(http.MethodGet, ref), nil)
 }
 
-// approvalPath keeps a reference from leading elsewhere: those that there are
+// approvalCall keeps a reference from leading elsewhere: those that there are
 // have no other characters.
-func approvalPath(ref string) ([]string, error) {
+func approvalCall(method, ref string) call {
+	req := call{method: method, path: []string{"approvals", ref}, changes: method != http.MethodGet}
 	if corral.ValidateID(ref) != nil || ref == "changes" || ref == "rules" {
-		return nil, corral.Errorf(corral.ErrNotFound, "see which are pending: corral approvals ls", "unknown or expired approval id %.80q", ref)
+		req.refused = corral.Errorf(corral.ErrNotFound, "see which are pending: corral approvals ls", "unknown or expired approval id %.80q", ref)
 	}
-	return []string{"approvals", ref}, nil
+	return req
 }
 
 // Answer answers an approval. The first answer counts; any other is an
 // ErrConflict that says who answered what. It is repeated if the connection is
 // cut: if that one counted, the ErrConflict says so.
 func (c *Client) Answer(ctx context.Context, ref string, a approval.Answer) (approval.Record, error) {
-	path, err := approvalPath(ref)
-	if err != nil {
-		return approval.Record{}, err
-	}
-	return ask[approval.Record](ctx, c, call{method: http.MethodPost, path: path, changes: true}, a)
+	return ask[approval.Record](ctx, c, approvalCall(http.MethodPost, ref), a)
 }
 
 // ApprovalOptions say which changes of approvals to follow.

@@ -41,6 +41,8 @@ type call struct {
 	changes bool
 	// repeated is set when the gateway answers, if an earlier try may have been acted on.
 	repeated *bool
+	// refused is why it is not sent: nothing can be called as a name in its path.
+	refused error
 	// context of the request, if it is not that of the caller, who then has
 	// other means to end it.
 	context context.Context
@@ -184,6 +186,9 @@ type answered struct {
 func (e *answered) Unwrap() error { return e.error }
 
 func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
+	if req.refused != nil {
+		return nil, req.refused
+	}
 	u := c.base.JoinPath("v1")
 	if len(req.path) > 0 {
 		escaped := make([]string, len(req.path))

@@ -48,22 +48,18 @@ func (c *Client) NewKey(ctx context.Context, n NewKey) (MadeKey, error) {
 
 // RotateKey gives a key, named by its ID or name, another secret and ID.
 func (c *Client) RotateKey(ctx context.Context, ref string) (MadeKey, error) {
-	var made MadeKey
-	if strings.Trim(ref, ".") == "" { // it would be another path
-		return made, noKey(ref)
-	}
-	err := c.json(ctx, call{method: http.MethodPost, path: []string{"keys", ref, "rotate"}, once: true, changes: true}, nil, &made)
-	return made, err
+	return ask[MadeKey](ctx, c, keyCall(http.MethodPost, ref, "rotate"), nil)
 }
 
 // RevokeKey ends a key, named by its ID or name, and what is open by it.
 func (c *Client) RevokeKey(ctx context.Context, ref string) error {
-	if strings.Trim(ref, ".") == "" {
-		return noKey(ref)
-	}
-	return c.json(ctx, call{method: http.MethodDelete, path: []string{"keys", ref}, once: true, changes: true}, nil, nil)
+	return c.json(ctx, keyCall(http.MethodDelete, ref), nil, nil)
 }
 
-func noKey(ref string) error {
-	return corral.Errorf(corral.ErrNotFound, "see which there are: corral keys ls", "there is no key %q", ref)
+func keyCall(method, ref string, of ...string) call {
+	req := call{method: method, path: append([]string{"keys", ref}, of...), once: true, changes: true}
+	if strings.Trim(ref, ".") == "" { // it would be another path
+		req.refused = corral.Errorf(corral.ErrNotFound, "see which there are: corral keys ls", "there is no key %q", ref)
+	}
+	return req
 }

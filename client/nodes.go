@@ -52,16 +52,17 @@ const (
 // sshHost is a node that is reached by SSH: see sshexec.Prefix.
 var sshHost = lazy.Regexp(`^ssh:[A-Za-z0-9_.+%@:\[\]-]{1,300}$`)
 
-// nodePath keeps a reference from leading elsewhere: ids, keys, codes and names
+// nodeCall keeps a reference from leading elsewhere: ids, keys, codes and names
 // have no other characters.
-func nodePath(ref string, under ...string) ([]string, error) {
-	if corral.ValidateID(ref) != nil && !sshHost().MatchString(ref) {
-		return nil, corral.Errorf(corral.ErrNotFound, "see which there are: corral nodes ls, corral nodes pending", "no node, and no machine that asks to be one, can be called %.80q", ref)
+func nodeCall(method, ref string, under ...string) call {
+	req := call{method: method, path: append(append([]string{"nodes"}, under...), ref), changes: method != http.MethodGet}
+	switch {
+	case corral.ValidateID(ref) != nil && !sshHost().MatchString(ref):
+		req.refused = corral.Errorf(corral.ErrNotFound, "see which there are: corral nodes ls, corral nodes pending", "no node, and no machine that asks to be one, can be called %.80q", ref)
+	case len(under) == 0 && (ref == "requests" || ref == "join" || ref == "tokens"):
+		req.refused = corral.Errorf(corral.ErrInvalid, "use the id of the node", "%q is not told from a part of the API", ref)
 	}
-	if len(under) == 0 && (ref == "requests" || ref == "join" || ref == "tokens") {
-		return nil, corral.Errorf(corral.ErrInvalid, "use the id of the node", "%q is not told from a part of the API", ref)
-	}
-	return append(append([]string{"nodes"}, under...), ref), nil
+	return req
 }
 
 // Nodes lists the nodes, by name, those that were revoked at the end.
@@ -72,29 +73,19 @@ func (c *Client) Nodes(ctx context.Context) (Nodes, error) {
 // Node finds a node by its id, its key, its name, or the beginning of an id that
 // no other has.
 func (c *Client) Node(ctx context.Context, ref string) (Node, error) {
-	path, err := nodePath(ref)
-	if err != nil {
-		return Node{}, err
-	}
-	return ask[Node](ctx, c, get(path...), nil)
+	return ask[Node](ctx, c, nodeCall(http.MethodGet, ref), nil)
 }
 
 // ChangeNode changes a node's name or its labels, or revokes it.
 func (c *Client) ChangeNode(ctx context.Context, ref string, change NodeChange) (Node, error) {
-	path, err := nodePath(ref)
-	if err != nil {
-		return Node{}, err
-	}
-	return ask[Node](ctx, c, call{method: http.MethodPatch, path: path, changes: true}, change)
+	return ask[Node](ctx, c, nodeCall(http.MethodPatch, ref), change)
 }
 
 // ForgetNode removes a node that was revoked.
 func (c *Client) ForgetNode(ctx context.Context, ref string) error {
-	path, err := nodePath(ref)
-	if err != nil {
-		return err
-	}
-	return c.json(ctx, call{method: http.MethodDelete, path: path, once: true, changes: true}, nil, nil)
+	req := nodeCall(http.MethodDelete, ref)
+	req.once = true
+	return c.json(ctx, req, nil, nil)
 }
 
 // NodeRequests lists the machines that ask to be nodes, and those that were
@@ -107,24 +98,14 @@ func (c *Client) NodeRequests(ctx context.Context) ([]NodeRequest, error) {
 // ApproveNode makes a node of the machine with that code, id or key. The first
 // answer counts; any other is an ErrConflict that says who answered what.
 func (c *Client) ApproveNode(ctx context.Context, ref string, a NodeAnswer) (Node, error) {
-	var n Node
 	a.Decision = api.NodeApprove
-	err := c.answerNode(ctx, ref, a, &n)
-	return n, err
+	return ask[Node](ctx, c, nodeCall(http.MethodPost, ref, "requests"), a)
 }
 
 // RejectNode tells the machine with that code, id or key that it will not be a
 // node. By is who says so, for people.
 func (c *Client) RejectNode(ctx context.Context, ref, by string) error {
-	return c.answerNode(ctx, ref, NodeAnswer{Decision: api.NodeReject, By: by}, nil)
-}
-
-func (c *Client) answerNode(ctx context.Context, ref string, a NodeAnswer, out any) error {
-	path, err := nodePath(ref, "requests")
-	if err != nil {
-		return err
-	}
-	return c.json(ctx, call{method: http.MethodPost, path: path, changes: true}, a, out)
+	return c.json(ctx, nodeCall(http.MethodPost, ref, "requests"), NodeAnswer{Decision: api.NodeReject, By: by}, nil)
 }
 
 // JoinNodes says what a machine needs to know to ask to be a node.

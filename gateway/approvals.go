@@ -103,13 +103,9 @@ func (s *Server) current(r *http.Request, recs ...approval.Record) []approval.Re
 	return s.cfg.Policy.Current(r.Context(), recs)
 }
 
-// answerApproval gives an answer, which goes on when its client does not.
-func (s *Server) answerApproval(w http.ResponseWriter, r *http.Request) error {
-	var a approval.Answer // with any alias of a decision
-	err := readJSON(w, r, &a)
-	if err != nil {
-		return err
-	}
+// answerApproval gives an answer, with any alias of a decision. It goes on when its
+// client does not.
+func (s *Server) answerApproval(w http.ResponseWriter, r *http.Request, a approval.Answer) (err error) {
 	if a.Decision, err = approval.ParseVerdict(string(a.Decision)); err != nil {
 		return err
 	}
@@ -132,11 +128,7 @@ func (s *Server) answerApproval(w http.ResponseWriter, r *http.Request) error {
 }
 
 // denyApprovals denies all that is pending. It goes on when its client does not.
-func (s *Server) denyApprovals(w http.ResponseWriter, r *http.Request) error {
-	var req api.DenyAll
-	if err := readJSON(w, r, &req); err != nil {
-		return err
-	}
+func (s *Server) denyApprovals(w http.ResponseWriter, r *http.Request, req api.DenyAll) error {
 	switch verdict, err := approval.ParseVerdict(req.Decision); {
 	case err != nil:
 		return err
@@ -200,11 +192,7 @@ func (s *Server) listRules(w http.ResponseWriter, r *http.Request) error {
 // mainAgent is the agent of rules when none is named.
 const mainAgent = "main"
 
-func (s *Server) addRule(w http.ResponseWriter, r *http.Request) error {
-	var req api.NewRule
-	if err := readJSON(w, r, &req); err != nil {
-		return err
-	}
+func (s *Server) addRule(w http.ResponseWriter, r *http.Request, req api.NewRule) error {
 	if err := s.widens(r, "to add a rule"); err != nil {
 		return err
 	}

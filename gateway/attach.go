@@ -19,11 +19,7 @@ import (
 )
 
 // attach serves a session over a WebSocket: its terminal, or its pipes.
-func (s *Server) attach(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.session(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) attach(w http.ResponseWriter, r *http.Request, found *session.Session) error {
 	off, err := queryInt(r, "offset", 0)
 	if err != nil {
 		return err

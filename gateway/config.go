@@ -23,7 +23,7 @@ func (s *Server) configRoutes() []route {
 	has := s.cfg.Configuration != nil
 	return []route{
 		{pattern: "GET /v1/config", right: access.Operate, whole: true, handle: having(has, errNoConfiguration, s.showConfig)},
-		{pattern: "PATCH /v1/config", right: access.Configure, whole: true, handle: having(has, errNoConfiguration, s.changeConfig)},
+		{pattern: "PATCH /v1/config", right: access.Configure, whole: true, handle: having(has, errNoConfiguration, withBody(s.changeConfig))},
 		{pattern: "GET /v1/config/schema", right: access.Read, handle: s.configSchema},
 	}
 }
@@ -34,11 +34,7 @@ func (s *Server) showConfig(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, shown, err)
 }
 
-func (s *Server) changeConfig(w http.ResponseWriter, r *http.Request) error {
-	var c api.ConfigChange
-	if err := readJSON(w, r, &c); err != nil {
-		return err
-	}
+func (s *Server) changeConfig(w http.ResponseWriter, r *http.Request, c api.ConfigChange) error {
 	changed, err := s.cfg.Configuration.Change(c)
 	if err != nil {
 		return err

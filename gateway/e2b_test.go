@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
@@ -444,29 +445,29 @@ func TestE2BFilesystem(t *testing.T) {
 	}))
 	for _, codec := range []connect.ClientOption{connect.WithProtoJSON(), connect.WithClientOptions()} {
 		dir := "one"
-		mk := connect.NewClient[envdpb.MakeDirRequest, envdpb.MakeDirResponse](http.DefaultClient, rpc("MakeDir"), codec, with)
+		mk := connect.NewClient[envdpb.PathRequest, envdpb.EntryResponse](http.DefaultClient, rpc("MakeDir"), codec, with)
 		ls := connect.NewClient[envdpb.ListDirRequest, envdpb.ListDirResponse](http.DefaultClient, rpc("ListDir"), codec, with)
-		rm := connect.NewClient[envdpb.RemoveRequest, envdpb.RemoveResponse](http.DefaultClient, rpc("Remove"), codec, with)
-		st := connect.NewClient[envdpb.StatRequest, envdpb.StatResponse](http.DefaultClient, rpc("Stat"), codec, with)
-		got, err := mk.CallUnary(ctx, connect.NewRequest(&envdpb.MakeDirRequest{Path: dir + "/two"}))
+		rm := connect.NewClient[envdpb.PathRequest, emptypb.Empty](http.DefaultClient, rpc("Remove"), codec, with)
+		st := connect.NewClient[envdpb.PathRequest, envdpb.EntryResponse](http.DefaultClient, rpc("Stat"), codec, with)
+		got, err := mk.CallUnary(ctx, connect.NewRequest(&envdpb.PathRequest{Path: dir + "/two"}))
 		if err != nil || got.Msg.GetEntry().GetPath() != "/home/user/one/two" || got.Msg.GetEntry().GetType() != envdpb.FileType_FILE_TYPE_DIRECTORY {
 			t.Fatalf("%v, %v", got, err)
 		}
-		if _, err := mk.CallUnary(ctx, connect.NewRequest(&envdpb.MakeDirRequest{Path: dir})); connect.CodeOf(err) != connect.CodeAlreadyExists {
+		if _, err := mk.CallUnary(ctx, connect.NewRequest(&envdpb.PathRequest{Path: dir})); connect.CodeOf(err) != connect.CodeAlreadyExists {
 			t.Errorf("again: %v", err)
 		}
 		if list, err := ls.CallUnary(ctx, connect.NewRequest(&envdpb.ListDirRequest{Path: "", Depth: 2})); err != nil || len(list.Msg.GetEntries()) != 2 {
 			t.Errorf("%v, %v", list, err)
 		}
 		for range 2 { // what is not there is no error
-			if _, err := rm.CallUnary(ctx, connect.NewRequest(&envdpb.RemoveRequest{Path: dir})); err != nil {
+			if _, err := rm.CallUnary(ctx, connect.NewRequest(&envdpb.PathRequest{Path: dir})); err != nil {
 				t.Error(err)
 			}
 		}
-		if _, err := rm.CallUnary(ctx, connect.NewRequest(&envdpb.RemoveRequest{Path: "."})); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		if _, err := rm.CallUnary(ctx, connect.NewRequest(&envdpb.PathRequest{Path: "."})); connect.CodeOf(err) != connect.CodeInvalidArgument {
 			t.Errorf("the home directory: %v", err)
 		}
-		if _, err := st.CallUnary(ctx, connect.NewRequest(&envdpb.StatRequest{Path: dir})); connect.CodeOf(err) != connect.CodeNotFound {
+		if _, err := st.CallUnary(ctx, connect.NewRequest(&envdpb.PathRequest{Path: dir})); connect.CodeOf(err) != connect.CodeNotFound {
 			t.Errorf("what was removed: %v", err)
 		}
 	}

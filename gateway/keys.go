@@ -12,7 +12,7 @@ import (
 func (s *Server) keyRoutes() []route {
 	table := []route{
 		{pattern: "GET /v1/keys", right: access.Keys, handle: s.listKeys},
-		{pattern: "POST /v1/keys", right: access.Keys, handle: s.newKey},
+		{pattern: "POST /v1/keys", right: access.Keys, handle: withBody(s.newKey)},
 		{pattern: "DELETE /v1/keys/{id}", right: access.Keys, handle: s.revokeKey},
 		{pattern: "POST /v1/keys/{id}/rotate", right: access.Keys, handle: s.rotateKey},
 	}
@@ -39,11 +39,7 @@ func (s *Server) listKeys(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, http.StatusOK, api.Keys{Keys: s.cfg.Keys.List()})
 }
 
-func (s *Server) newKey(w http.ResponseWriter, r *http.Request) error {
-	var n api.NewKey
-	if err := readJSON(w, r, &n); err != nil {
-		return err
-	}
+func (s *Server) newKey(w http.ResponseWriter, r *http.Request, n api.NewKey) error {
 	made, err := s.cfg.Keys.Create(n)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/session"
 )
 
 // largeBuffers have room for the largest frame. Who waits for output waits with
@@ -56,11 +57,7 @@ func (q logQuery) in(stat corral.LogStat) frameRange {
 // readLog sends frames of the log, or events: all that is there, up to limit bytes if
 // there is one; or with follow all that comes, up to the first frame if there is a
 // limit: that is one corral.Log.Read.
-func (s *Server) readLog(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.session(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) readLog(w http.ResponseWriter, r *http.Request, found *session.Session) error {
 	q, err := parseLogQuery(r, api.TypeLog)
 	if err != nil {
 		return err

@@ -35,13 +35,13 @@ func (s *Server) nodes(h handler) handler { return having(s.cfg.Nodes != nil, er
 
 func (s *Server) nodeRoutes() []route {
 	table := []route{
-		{pattern: "PATCH /v1/nodes/{id}", right: access.Operate, whole: true, handle: s.changeNode},
+		{pattern: "PATCH /v1/nodes/{id}", right: access.Operate, whole: true, handle: withBody(s.changeNode)},
 		{pattern: "DELETE /v1/nodes/{id}", right: access.Operate, whole: true, handle: s.forgetNode},
 		{pattern: "GET /v1/nodes/requests", right: access.Operate, whole: true, handle: s.listNodeRequests},
-		{pattern: "POST /v1/nodes/requests/{id}", right: access.Operate, whole: true, handle: s.answerNodeRequest},
+		{pattern: "POST /v1/nodes/requests/{id}", right: access.Operate, whole: true, handle: withBody(s.answerNodeRequest)},
 		{pattern: "GET /v1/nodes/join", right: access.Operate, whole: true, handle: s.joinNodes},
 		{pattern: "GET /v1/nodes/tokens", right: access.Operate, whole: true, handle: s.listNodeTokens},
-		{pattern: "POST /v1/nodes/tokens", right: access.Operate, whole: true, handle: s.newNodeToken},
+		{pattern: "POST /v1/nodes/tokens", right: access.Operate, whole: true, handle: withBody(s.newNodeToken)},
 		{pattern: "DELETE /v1/nodes/tokens/{id}", right: access.Operate, whole: true, handle: s.withdrawNodeToken},
 	}
 	for i := range table {
@@ -82,11 +82,7 @@ func (s *Server) getNode(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, n, err)
 }
 
-func (s *Server) changeNode(w http.ResponseWriter, r *http.Request) error {
-	var c api.NodeChange
-	if err := readJSON(w, r, &c); err != nil {
-		return err
-	}
+func (s *Server) changeNode(w http.ResponseWriter, r *http.Request, c api.NodeChange) error {
 	n, err := s.cfg.Nodes.Change(r.Context(), r.PathValue("id"), c)
 	return answerJSON(w, n, err)
 }
@@ -99,11 +95,7 @@ func (s *Server) listNodeRequests(w http.ResponseWriter, _ *http.Request) error 
 	return writeJSON(w, http.StatusOK, api.NodeRequests{Requests: s.cfg.Nodes.Requests()})
 }
 
-func (s *Server) answerNodeRequest(w http.ResponseWriter, r *http.Request) error {
-	var a api.NodeAnswer
-	if err := readJSON(w, r, &a); err != nil {
-		return err
-	}
+func (s *Server) answerNodeRequest(w http.ResponseWriter, r *http.Request, a api.NodeAnswer) error {
 	switch a.Decision {
 	case api.NodeApprove:
 		n, err := s.cfg.Nodes.Approve(r.Context(), r.PathValue("id"), a)
@@ -122,11 +114,7 @@ func (s *Server) listNodeTokens(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, http.StatusOK, api.NodeTokens{Tokens: s.cfg.Nodes.Tokens()})
 }
 
-func (s *Server) newNodeToken(w http.ResponseWriter, r *http.Request) error {
-	var n api.NewNodeToken
-	if err := readJSON(w, r, &n); err != nil {
-		return err
-	}
+func (s *Server) newNodeToken(w http.ResponseWriter, r *http.Request, n api.NewNodeToken) error {
 	made, err := s.cfg.Nodes.NewToken(n)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/session"
 )
 
 // headerGap says which bytes of the output are missing in the middle of a body,
@@ -20,11 +21,7 @@ const headerGap = "Corral-Gap"
 // output sends what a command has written so far as plain bytes. Ranges are
 // offsets of the log; a range that reaches into what the log has dropped is
 // answered with the part of it that is there.
-func (s *Server) output(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.session(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) output(w http.ResponseWriter, r *http.Request, found *session.Session) error {
 	var only corral.Stream
 	switch v := r.URL.Query().Get("stream"); v {
 	case "", "all":

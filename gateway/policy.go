@@ -44,14 +44,21 @@ type ExplainOptions struct {
 
 var errNoPolicy = corral.Errorf(errors.ErrUnsupported, "", "this gateway has no policy")
 
-func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
-	a, err := s.agent(r)
-	if err != nil {
-		return err
+// onPolicy is a handler of requests about what an agent's commands may do.
+func (s *Server) onPolicy(h func(w http.ResponseWriter, r *http.Request, agent string) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		a, err := s.agent(r)
+		if err != nil {
+			return err
+		}
+		if s.cfg.Policy == nil {
+			return errNoPolicy
+		}
+		return h(w, r, a.Name())
 	}
-	if s.cfg.Policy == nil {
-		return errNoPolicy
-	}
+}
+
+func (s *Server) explain(w http.ResponseWriter, r *http.Request, agent string) error {
 	if s.draining() { // the next gateway may come to another answer, and is the one that starts the command
 		return errStopping
 	}
@@ -63,29 +70,15 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	report, err := s.cfg.Policy.Explain(r.Context(), a.Name(), cmd, ExplainOptions{Environment: req.Environment, Values: req.Values})
+	report, err := s.cfg.Policy.Explain(r.Context(), agent, cmd, ExplainOptions{Environment: req.Environment, Values: req.Values})
 	return answerJSON(w, report, err)
 }
 
-func (s *Server) getOverrides(w http.ResponseWriter, r *http.Request) error {
-	a, err := s.agent(r)
-	if err != nil {
-		return err
-	}
-	if s.cfg.Policy == nil {
-		return errNoPolicy
-	}
-	return writeJSON(w, http.StatusOK, s.cfg.Policy.Overrides(a.Name()))
+func (s *Server) getOverrides(w http.ResponseWriter, r *http.Request, agent string) error {
+	return writeJSON(w, http.StatusOK, s.cfg.Policy.Overrides(agent))
 }
 
-func (s *Server) putOverrides(w http.ResponseWriter, r *http.Request) error {
-	a, err := s.agent(r)
-	if err != nil {
-		return err
-	}
-	if s.cfg.Policy == nil {
-		return errNoPolicy
-	}
+func (s *Server) putOverrides(w http.ResponseWriter, r *http.Request, agent string) error {
 	if _, err := s.authorised(r, nil); err != nil {
 		return err
 	}
@@ -98,21 +91,14 @@ func (s *Server) putOverrides(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.cfg.Policy.SetOverrides(a.Name(), to); err != nil {
+	if err := s.cfg.Policy.SetOverrides(agent, to); err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, s.cfg.Policy.Overrides(a.Name()))
+	return writeJSON(w, http.StatusOK, s.cfg.Policy.Overrides(agent))
 }
 
 // command does what a message to an agent said.
-func (s *Server) command(w http.ResponseWriter, r *http.Request) error {
-	a, err := s.agent(r)
-	if err != nil {
-		return err
-	}
-	if s.cfg.Policy == nil {
-		return errNoPolicy
-	}
+func (s *Server) command(w http.ResponseWriter, r *http.Request, agent string) error {
 	var said api.Said
 	if err := readJSON(w, r, &said); err != nil {
 		return err
@@ -121,7 +107,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	text, err := s.cfg.Policy.Say(r.Context(), a.Name(), said.Text, said.Bot, by)
+	text, err := s.cfg.Policy.Say(r.Context(), agent, said.Text, said.Bot, by)
 	return answerJSON(w, api.Reply{Text: text}, err)
 }
 

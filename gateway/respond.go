@@ -98,6 +98,17 @@ func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	return nil
 }
 
+// withBody is a handler that is given the body of a request.
+func withBody[T any](h func(w http.ResponseWriter, r *http.Request, body T) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var body T
+		if err := readJSON(w, r, &body); err != nil {
+			return err
+		}
+		return h(w, r, body)
+	}
+}
+
 // agent is whose sessions a request is about.
 func (s *Server) agent(r *http.Request) (session.Agent, error) {
 	name := cmp.Or(r.Header.Get(api.HeaderAgent), session.DefaultAgent)
@@ -130,6 +141,17 @@ func (s *Server) session(r *http.Request) (*session.Session, error) {
 		}
 	}
 	return found, nil
+}
+
+// onSession is a handler that is given the session that a request is about.
+func (s *Server) onSession(h func(w http.ResponseWriter, r *http.Request, found *session.Session) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		found, err := s.session(r)
+		if err != nil {
+			return err
+		}
+		return h(w, r, found)
+	}
 }
 
 func queryBool(r *http.Request, name string) (bool, error) {

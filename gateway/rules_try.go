@@ -24,13 +24,9 @@ const (
 // tryRule says what a change of the rules would change about the last commands that ran
 // on this machine. It is decided anew on each, by what is there now, without the
 // variables that its caller set. Nothing is started.
-func (s *Server) tryRule(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Rules == nil || s.cfg.Policy == nil {
+func (s *Server) tryRule(w http.ResponseWriter, r *http.Request, req api.RuleTrial) error {
+	if s.cfg.Policy == nil {
 		return errNoRules
-	}
-	var req api.RuleTrial
-	if err := readJSON(w, r, &req); err != nil {
-		return err
 	}
 	agent := cmp.Or(req.Agent, mainAgent)
 	if err := access.From(r.Context()).CheckAgent(agent); err != nil && agent != api.AllAgents {

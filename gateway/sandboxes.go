@@ -65,18 +65,27 @@ func (s *Server) sandboxes(h handler) handler {
 		}
 		ctx, cancel := s.whileServing(r.Context())
 		defer cancel()
-		if g := access.From(ctx); !g.All() {
-			name := r.PathValue("name")
-			b, err := s.cfg.Sandboxes.Get(ctx, name)
-			if err != nil && !errors.Is(err, corral.ErrNotFound) {
-				return err
-			}
-			if err != nil || !g.Sees(b.Agent) { // and no hint of what others have
-				return corral.Errorf(corral.ErrNotFound, "see which there are: GET /v1/sandboxes", "there is no sandbox %.80q", name)
-			}
+		if err := s.seesSandbox(ctx, r.PathValue("name")); err != nil {
+			return err
 		}
 		return h(w, r.WithContext(ctx))
 	}
+}
+
+// seesSandbox says that there is no sandbox of a name, to who may not know of it.
+func (s *Server) seesSandbox(ctx context.Context, name string) error {
+	g := access.From(ctx)
+	if g.All() {
+		return nil
+	}
+	b, err := s.cfg.Sandboxes.Get(ctx, name)
+	if err != nil && !errors.Is(err, corral.ErrNotFound) {
+		return err
+	}
+	if err != nil || !g.Sees(b.Agent) { // and no hint of what others have
+		return corral.Errorf(corral.ErrNotFound, "see which there are: GET /v1/sandboxes", "there is no sandbox %.80q", name)
+	}
+	return nil
 }
 
 func (s *Server) listSandboxes(w http.ResponseWriter, r *http.Request) error {

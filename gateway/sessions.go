@@ -103,11 +103,7 @@ func (s *Server) getSession(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, found.Status(r.Context()))
 }
 
-func (s *Server) removeSession(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.session(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) removeSession(w http.ResponseWriter, r *http.Request, found *session.Session) error {
 	force, err := queryBool(r, "force")
 	if err != nil {
 		return err
@@ -124,11 +120,7 @@ const defaultWait = time.Minute
 
 // waitSession answers with the status at the end, or when the time is up: the
 // two differ in the status itself.
-func (s *Server) waitSession(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.session(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) waitSession(w http.ResponseWriter, r *http.Request, found *session.Session) error {
 	limit, err := queryDuration(r, "timeout", defaultWait, api.MaxWait)
 	if err != nil {
 		return err
@@ -150,11 +142,7 @@ func (s *Server) waitSession(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func (s *Server) signalSession(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.session(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) signalSession(w http.ResponseWriter, r *http.Request, found *session.Session) error {
 	var req api.Signal
 	if err := readJSON(w, r, &req); err != nil {
 		return err
@@ -166,11 +154,7 @@ func (s *Server) signalSession(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w, found.Signal(r.Context(), sig))
 }
 
-func (s *Server) resizeSession(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.session(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) resizeSession(w http.ResponseWriter, r *http.Request, found *session.Session) error {
 	var size corral.Size
 	if err := readJSON(w, r, &size); err != nil {
 		return err
@@ -181,20 +165,12 @@ func (s *Server) resizeSession(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w, found.Resize(r.Context(), size))
 }
 
-func (s *Server) killSession(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.session(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) killSession(w http.ResponseWriter, r *http.Request, found *session.Session) error {
 	status, err := found.Kill(r.Context())
 	return answerJSON(w, status, err)
 }
 
-func (s *Server) statLog(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.session(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) statLog(w http.ResponseWriter, r *http.Request, found *session.Session) error {
 	stat, err := found.Log().Stat(r.Context())
 	return answerJSON(w, stat, err)
 }

@@ -99,11 +99,7 @@ func writeKey(s *session.Session, name string) string { return s.ID() + "/" + na
 // writeStdin hands a body to the command as it arrives, as fast as the command
 // takes it. A body of a known length is one write, which no other is mixed
 // with; one of unknown length (a pipe) is one write for each piece.
-func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.session(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request, found *session.Session) error {
 	eof, err := queryBool(r, "eof")
 	if err != nil {
 		return err
@@ -275,11 +271,7 @@ func (in *input) readUntil(t time.Time) error {
 
 // cancelStdin ends a write under way; the write's own answer says how much was
 // taken.
-func (s *Server) cancelStdin(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.session(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) cancelStdin(w http.ResponseWriter, r *http.Request, found *session.Session) error {
 	if name := r.PathValue("write"); !s.inputs.cancel(writeKey(found, name)) {
 		return corral.Errorf(corral.ErrNotFound, "", "no write %s is under way", name)
 	}

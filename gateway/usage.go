@@ -194,25 +194,17 @@ func (u *usage) processors(name string, st api.SandboxStats) float64 {
 // showUsage is the last hour of the gateway, or of what of= names.
 func (s *Server) showUsage(w http.ResponseWriter, r *http.Request) error {
 	of, g := r.URL.Query().Get("of"), access.From(r.Context())
-	if name, ok := strings.CutPrefix(of, api.UsageOfSandbox); ok {
-		if !g.All() {
-			if s.cfg.Sandboxes == nil {
-				return errNoSandboxes
-			}
-			b, err := s.cfg.Sandboxes.Get(r.Context(), name)
-			if err != nil || !g.Sees(b.Agent) {
-				return corral.Errorf(corral.ErrNotFound, "see which there are: GET /v1/sandboxes", "there is no sandbox %.80q", name)
-			}
+	switch name, sandbox := strings.CutPrefix(of, api.UsageOfSandbox); {
+	case sandbox && s.cfg.Sandboxes == nil && !g.All():
+		return errNoSandboxes
+	case sandbox:
+		if err := s.seesSandbox(r.Context(), name); err != nil {
+			return err
 		}
-		return writeJSON(w, http.StatusOK, s.usage.get(of))
-	}
-	if strings.HasPrefix(of, api.UsageOfNode) {
-		return writeJSON(w, http.StatusOK, s.usage.get(of))
-	}
-	if of != api.UsageOfGateway {
+	case strings.HasPrefix(of, api.UsageOfNode):
+	case of != api.UsageOfGateway:
 		return badQuery("of", of, "use gateway, sandbox:NAME or node:ID")
-	}
-	if !g.All() {
+	case !g.All():
 		return corral.Errorf(corral.ErrDenied, "ask for that of a sandbox", "the usage of the gateway tells of all agents, and the key %q is for some", g.Name)
 	}
 	return writeJSON(w, http.StatusOK, s.usage.get(of))

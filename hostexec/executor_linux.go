@@ -114,8 +114,8 @@ func (e *Executor) Close() error {
 	defer cancel()
 	e.Shutdown(ctx)
 	err := e.Executor.Close()
-	if e.cfg.probe != nil {
-		e.cfg.probe.Close()
+	if e.cfg.LoginProbe != nil {
+		e.cfg.LoginProbe.Close()
 	}
 	e.mu.Lock()
 	s := e.supervisor

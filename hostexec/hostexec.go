@@ -41,6 +41,9 @@ type Config struct {
 	Environ []string
 	// LoginPath yields the login shell's PATH. Nil: there is none to merge.
 	LoginPath func(context.Context) (string, error)
+	// LoginProbe is what Open asks for LoginPath if that is nil. The Executor's Close ends
+	// it, and so does an error of Open.
+	LoginProbe *pathenv.LoginProbe
 	// PathPrepend are directories in front of all others on PATH; a node has none.
 	PathPrepend []string
 	// EnvPath says how a gateway treats a PATH in a command's Env.
@@ -51,8 +54,6 @@ type Config struct {
 	Profile pathenv.Profile
 
 	Log *slog.Logger
-
-	probe *pathenv.LoginProbe // Close ends it; nil: none
 }
 
 // plan returns how a command is executed.

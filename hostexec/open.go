@@ -15,7 +15,7 @@ func Open(cfg Config) (_ *Executor, err error) {
 			return nil, err
 		}
 	}
-	if cfg.LoginPath == nil {
+	if cfg.LoginPath == nil && cfg.LoginProbe == nil {
 		environ := cfg.Environ
 		if environ == nil {
 			environ = os.Environ()
@@ -24,12 +24,14 @@ func Open(cfg Config) (_ *Executor, err error) {
 		if err != nil {
 			home = "" // an account without one: the shell gets HOME as it is
 		}
-		cfg.probe = pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: environ, Home: home})
-		cfg.LoginPath = cfg.probe.PATH
+		cfg.LoginProbe = pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: environ, Home: home})
+	}
+	if cfg.LoginPath == nil {
+		cfg.LoginPath = cfg.LoginProbe.PATH
 	}
 	e, err := New(cfg)
-	if err != nil && cfg.probe != nil {
-		cfg.probe.Close()
+	if err != nil && cfg.LoginProbe != nil {
+		cfg.LoginProbe.Close()
 	}
 	return e, err
 }

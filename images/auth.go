@@ -2,6 +2,7 @@ package images
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -80,9 +81,7 @@ func DockerCredentials(dir string) Credentials {
 }
 
 func dockerConfig(dir string) (string, error) {
-	if dir == "" {
-		dir = os.Getenv("DOCKER_CONFIG")
-	}
+	dir = cmp.Or(dir, os.Getenv("DOCKER_CONFIG"))
 	if dir == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {

@@ -1,6 +1,7 @@
 package images
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -97,10 +98,7 @@ func (s Store) List(ctx context.Context) ([]Image, error) {
 		}
 	}
 	slices.SortFunc(list, func(a, b Image) int {
-		if c := strings.Compare(a.Ref, b.Ref); c != 0 {
-			return c
-		}
-		return b.Created.Compare(a.Created)
+		return cmp.Or(strings.Compare(a.Ref, b.Ref), b.Created.Compare(a.Created))
 	})
 	return list, nil
 }

@@ -3,6 +3,7 @@
 package images
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,7 @@ const lockPoll = 100 * time.Millisecond
 // once if it has to wait. The file is gone after the last unlock; the kernel
 // lets go of the lock of a process that was killed.
 func lock(ctx context.Context, dir string, waiting func()) (unlock func() error, err error) {
-	if dir == "" {
-		dir = os.TempDir()
-	}
+	dir = cmp.Or(dir, os.TempDir())
 	path := filepath.Join(dir, "corral-images-"+strconv.Itoa(os.Geteuid())+".lock")
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()

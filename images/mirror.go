@@ -144,9 +144,7 @@ func debianSources(all []source, suite string) string {
 	if archive == "" {
 		return ""
 	}
-	if security == "" {
-		security = strings.TrimSuffix(archive, "/") + "-security"
-	}
+	security = cmp.Or(security, strings.TrimSuffix(archive, "/")+"-security")
 	return strings.Join([]string{
 		"deb " + archive + " " + suite + " main",
 		"deb " + archive + " " + suite + "-updates main",

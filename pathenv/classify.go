@@ -1,6 +1,7 @@
 package pathenv
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,15 +22,7 @@ func isHook(name string) bool {
 // isCredential reports whether a variable of that name holds a secret.
 func isCredential(name string) bool {
 	name = strings.ToUpper(name)
-	if credentials[name] {
-		return true
-	}
-	for _, ending := range credentialEndings {
-		if strings.HasSuffix(name, ending) {
-			return true
-		}
-	}
-	return false
+	return credentials[name] || slices.ContainsFunc(credentialEndings, func(ending string) bool { return strings.HasSuffix(name, ending) })
 }
 
 // whyNotInherited is the reason to leave a variable of the daemon out, or "".
@@ -109,10 +102,7 @@ func checkCall(where, hint string, env map[string]string, refused func(name stri
 // depend on the spelling.
 func sortedNames(env map[string]string) []string {
 	return slices.SortedFunc(maps.Keys(env), func(a, b string) int {
-		if c := strings.Compare(strings.ToUpper(a), strings.ToUpper(b)); c != 0 {
-			return c
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(strings.Compare(strings.ToUpper(a), strings.ToUpper(b)), strings.Compare(a, b))
 	})
 }
 

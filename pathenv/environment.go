@@ -1,6 +1,7 @@
 package pathenv
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -241,10 +242,7 @@ func (b *builder) finish(profile Profile, tty bool, path []PathEntry, call map[s
 
 	env := Environment{Vars: b.list(), Path: path, Dropped: b.dropped}
 	slices.SortFunc(env.Dropped, func(x, y Dropped) int {
-		if c := strings.Compare(string(x.Source), string(y.Source)); c != 0 {
-			return c
-		}
-		return strings.Compare(x.Name, y.Name)
+		return cmp.Or(cmp.Compare(x.Source, y.Source), strings.Compare(x.Name, y.Name))
 	})
 	env.Dropped = slices.Compact(env.Dropped)
 	return env, nil

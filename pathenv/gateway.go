@@ -1,6 +1,7 @@
 package pathenv
 
 import (
+	"cmp"
 	"runtime"
 
 	"github.com/corral-exec/corral"
@@ -49,7 +50,7 @@ func Gateway(o GatewayOptions) (Environment, error) {
 	default:
 		return Environment{}, corral.Errorf(corral.ErrInvalid, "use reject or replace", "unknown envPath mode %q", string(o.EnvPath))
 	}
-	goos := orHost(o.GOOS)
+	goos := cmp.Or(o.GOOS, runtime.GOOS)
 	sep := listSeparator(goos)
 	if err := checkDirs(o.PathPrepend, sep); err != nil {
 		return Environment{}, err
@@ -78,13 +79,6 @@ func Gateway(o GatewayOptions) (Environment, error) {
 		path = append(path, pathPart{OriginLogin, split(o.LoginPath, sep)}, pathPart{OriginDaemon, daemon})
 	}
 	return b.finish(o.Profile, o.TTY, mergeParts(path...), o.Call)
-}
-
-func orHost(goos string) string {
-	if goos == "" {
-		return runtime.GOOS
-	}
-	return goos
 }
 
 // ownPath is the inherited PATH, or the default.

@@ -2,6 +2,7 @@ package pathenv
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -88,7 +89,7 @@ func Node(o NodeOptions) (Environment, error) {
 	default:
 		return Environment{}, corral.Errorf(corral.ErrInvalid, "use headless or macos", "unknown kind of node %q", string(o.Kind))
 	}
-	goos := orHost(o.GOOS)
+	goos := cmp.Or(o.GOOS, runtime.GOOS)
 	sep := listSeparator(goos)
 	if err := checkNodeCall(o.Call, goos); err != nil {
 		return Environment{}, err

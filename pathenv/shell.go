@@ -1,6 +1,8 @@
 package pathenv
 
 import (
+	"cmp"
+	"runtime"
 	"strings"
 
 	"github.com/corral-exec/corral/pathenv/lookup"
@@ -32,7 +34,7 @@ func Shell(o ShellOptions) []string {
 		executable = lookup.Executable
 	}
 	s := shellChooser{getenv: o.Getenv, executable: executable}
-	goos := orHost(o.GOOS)
+	goos := cmp.Or(o.GOOS, runtime.GOOS)
 	s.dirs, s.slash = split(o.Path, listSeparator(goos)), "/"
 	if goos == "windows" {
 		s.slash = `\`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -212,11 +213,7 @@ func (s *SignIns) Link(ref string) (secret string, expires time.Time, err error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	for sum, l := range s.links {
-		if !now.Before(l.expires) {
-			delete(s.links, sum)
-		}
-	}
+	maps.DeleteFunc(s.links, func(_ string, l link) bool { return !now.Before(l.expires) })
 	if len(s.links) >= maxLinks {
 		return "", time.Time{}, corral.Errorf(corral.ErrUnavailable, "try again in a minute", "there are %d links that were not used", len(s.links))
 	}

@@ -24,7 +24,6 @@ import (
 	"github.com/corral-exec/corral/internal/test/damagetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox/files"
-	"github.com/corral-exec/corral/session"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -329,10 +328,8 @@ func TestLinks(t *testing.T) {
 	}
 
 	b := boxFor(time.Hour)
-	s, _ := lifeRig(t, session.Retention{}, b)
-	s.opened.put(b.ID, f)
 	for name, want := range map[string]string{"/sub": "/sub/a.txt", "/d1": "/d1/a.txt", "/root": "/root/d1 /root/d2 /root/l1 /root/l2 /root/loop /root/root /root/sub", "/loop": ""} {
-		a, err := s.listDir(call{Context: t.Context(), box: b}, &envdpb.ListDirRequest{Path: name})
+		a, err := listDir(call{Context: t.Context(), box: b}, f, &envdpb.ListDirRequest{Path: name})
 		var got []string
 		for _, e := range a.GetEntries() {
 			got = append(got, e.Path)

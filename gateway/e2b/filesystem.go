@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/corral-exec/corral"
@@ -37,49 +38,46 @@ func (s *Server) files(c call) (files.FS, error) {
 	if err := s.checkUser(c); err != nil {
 		return nil, err
 	}
-	if f, ok := s.opened.get(c.box.ID); ok {
-		return f, nil
+	return s.opened.use(c.box.ID, func() (files.FS, error) { return s.cfg.Sandboxes.Files(c, c.box.Agent, c.box.ID) })
+}
+
+// onFiles does something with the files of the sandbox of a call.
+func onFiles[Q, A any](s *Server, do func(call, files.FS, Q) (A, error)) func(call, Q) (A, error) {
+	return func(c call, q Q) (none A, err error) {
+		f, err := s.files(c)
+		if err != nil {
+			return none, err
+		}
+		return do(c, f, q)
 	}
-	f, err := s.cfg.Sandboxes.Files(c, c.box.Agent, c.box.ID)
-	if err == nil {
-		s.opened.put(c.box.ID, f)
-	}
-	return f, err
 }
 
 // openedLimit is for how long the way to the files of a sandbox is used again: to find it
 // takes as long as most of what is done with a file.
 const openedLimit = 5 * time.Second
 
-// opened are ways to the files of sandboxes.
-type opened struct {
-	mu sync.Mutex
-	of map[string]openedFS
-}
+// opened are ways to the files of sandboxes and of volumes, by ID.
+type opened struct{ sync.Map }
 
 type openedFS struct {
 	files.FS
 	until time.Time
 }
 
-func (o *opened) get(id string) (files.FS, bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	f, ok := o.of[id]
-	return f.FS, ok && time.Now().Before(f.until)
+// use returns a way that was found a moment ago, or else what open returns.
+func (o *opened) use(id string, open func() (files.FS, error)) (files.FS, error) {
+	kept, _ := o.Load(id)
+	if f, ok := kept.(openedFS); ok && time.Now().Before(f.until) {
+		return f.FS, nil
+	}
+	f, err := open()
+	if err == nil {
+		o.put(id, f)
+	}
+	return f, err
 }
 
-func (o *opened) put(id string, f files.FS) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.of[id] = openedFS{f, time.Now().Add(openedLimit)}
-}
-
-func (o *opened) forget(id string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.of, id)
-}
+func (o *opened) put(id string, f files.FS) { o.Store(id, openedFS{f, time.Now().Add(openedLimit)}) }
 
 var fileTypes = map[files.Type]pb.FileType{
 	files.TypeFile: pb.FileType_FILE_TYPE_FILE, files.TypeDir: pb.FileType_FILE_TYPE_DIRECTORY, files.TypeLink: pb.FileType_FILE_TYPE_SYMLINK,
@@ -142,28 +140,19 @@ func statLed(ctx context.Context, f files.FS, name string) (i files.Info, err er
 	return i, err
 }
 
-func entryAt(ctx context.Context, f files.FS, name string) (*pb.EntryInfo, error) {
+func entryAt(ctx context.Context, f files.FS, name string) (*pb.EntryResponse, error) {
 	i, err := f.Stat(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return entry(ctx, f, i), nil
+	return &pb.EntryResponse{Entry: entry(ctx, f, i)}, nil
 }
 
-func (s *Server) stat(c call, q *pb.StatRequest) (*pb.StatResponse, error) {
-	f, err := s.files(c)
-	if err != nil {
-		return nil, err
-	}
-	e, err := entryAt(c, f, c.resolve(q.GetPath()))
-	return &pb.StatResponse{Entry: e}, err
+func stat(c call, f files.FS, q *pb.PathRequest) (*pb.EntryResponse, error) {
+	return entryAt(c, f, c.resolve(q.GetPath()))
 }
 
-func (s *Server) makeDir(c call, q *pb.MakeDirRequest) (*pb.MakeDirResponse, error) {
-	f, err := s.files(c)
-	if err != nil {
-		return nil, err
-	}
+func makeDir(c call, f files.FS, q *pb.PathRequest) (*pb.EntryResponse, error) {
 	name := c.resolve(q.GetPath())
 	switch i, err := f.Stat(c, name); {
 	case err == nil && i.Type == files.TypeDir:
@@ -176,16 +165,11 @@ func (s *Server) makeDir(c call, q *pb.MakeDirRequest) (*pb.MakeDirResponse, err
 	if err := f.Mkdir(c, name, files.MkdirOptions{Parents: true}); err != nil {
 		return nil, err
 	}
-	e, err := entryAt(c, f, name)
-	return &pb.MakeDirResponse{Entry: e}, err
+	return entryAt(c, f, name)
 }
 
 // move renames a file by mv, in the sandbox.
-func (s *Server) move(c call, q *pb.MoveRequest) (*pb.MoveResponse, error) {
-	f, err := s.files(c)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) move(c call, f files.FS, q *pb.MoveRequest) (*pb.EntryResponse, error) {
 	from, to := c.resolve(q.GetSource()), c.resolve(q.GetDestination())
 	if _, err := f.Stat(c, from); err != nil {
 		return nil, err
@@ -196,8 +180,7 @@ func (s *Server) move(c call, q *pb.MoveRequest) (*pb.MoveResponse, error) {
 	if err := s.run(c, "mv", "-T", "--", from, to); err != nil {
 		return nil, err
 	}
-	e, err := entryAt(c, f, to)
-	return &pb.MoveResponse{Entry: e}, err
+	return entryAt(c, f, to)
 }
 
 // runLimit bounds a program that is run for a call.
@@ -232,11 +215,7 @@ const (
 	bytesOfEach = 256 // of names and attributes of an entry, on average
 )
 
-func (s *Server) listDir(c call, q *pb.ListDirRequest) (*pb.ListDirResponse, error) {
-	f, err := s.files(c)
-	if err != nil {
-		return nil, err
-	}
+func listDir(c call, f files.FS, q *pb.ListDirRequest) (*pb.ListDirResponse, error) {
 	asked := c.resolve(q.GetPath())
 	dir, err := statLed(c, f, asked)
 	if err != nil {
@@ -310,11 +289,7 @@ func walk(ctx context.Context, f files.FS, dir string, depth int, visit func(fil
 	}
 }
 
-func (s *Server) remove(c call, q *pb.RemoveRequest) (*pb.RemoveResponse, error) {
-	f, err := s.files(c)
-	if err != nil {
-		return nil, err
-	}
+func remove(c call, f files.FS, q *pb.PathRequest) (*emptypb.Empty, error) {
 	name := c.resolve(q.GetPath())
 	if slices.Contains([]string{"/", Home}, name) {
 		return nil, corral.Errorf(corral.ErrInvalid, "remove what is in it", "%s cannot be removed", name)
@@ -322,5 +297,5 @@ func (s *Server) remove(c call, q *pb.RemoveRequest) (*pb.RemoveResponse, error)
 	if err := f.Remove(c, name, true); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	return &pb.RemoveResponse{}, nil
+	return &emptypb.Empty{}, nil
 }

@@ -81,10 +81,10 @@ func (s *Server) dismantle(ctx context.Context, id string, now when) (err error)
 	if err := s.cfg.Sandboxes.Remove(ctx, id); err != nil && !errors.Is(err, corral.ErrNotFound) {
 		return err
 	}
-	s.procs.forget(id)
+	s.procs.Delete(id)
 	s.watchers.forget(id)
-	s.samples.forget(id)
-	s.opened.forget(id)
+	s.samples.Delete(id)
+	s.opened.Delete(id)
 	if err := s.forgetSessions(ctx, b); err != nil {
 		// Retention forgets them as well.
 		s.log.Warn("commands of a sandbox of E2B's that was killed are kept for a while", "sandbox", id, "error", err)
@@ -178,7 +178,7 @@ func (s *Server) freeze(ctx context.Context, id string, stop bool, now when) err
 	frozen := false
 	err = s.keep(ctx, b, func() error { // it is told first: else it would end as soon as it goes on
 		if stop {
-			defer s.procs.forget(id)
+			defer s.procs.Delete(id)
 			if b.Root {
 				if err := s.saveRoot(ctx, b); err != nil {
 					return err
@@ -259,7 +259,7 @@ func (s *Server) restart(ctx context.Context, b Box) (Box, error) {
 	}
 	ctx, cancel := cleanly(ctx)
 	defer cancel()
-	s.procs.forget(b.ID)
+	s.procs.Delete(b.ID)
 	if serr := s.cfg.Sandboxes.Stop(ctx, b.Agent, b.ID); serr != nil && !errors.Is(serr, corral.ErrNotFound) {
 		err = errors.Join(err, serr)
 	}

@@ -458,7 +458,8 @@ func TestSlowClientIsTold(t *testing.T) {
 	s, _ := lifeRig(t, session.Retention{Count: 3}, b)
 	c, p := s.beginFor(t, b, "print")
 	var end *pb.ProcessEvent_EndEvent
-	err := s.follow(c, p, http.Header{}, 0, func(e *pb.ProcessEvent) error {
+	err := s.follow(c, p, http.Header{}, 0, func(r *pb.ProcessResponse) error {
+		e := r.GetEvent()
 		if e.GetData() != nil {
 			for range 5 {
 				_, other := s.beginFor(t, b, "print")
@@ -487,7 +488,7 @@ func TestConnectAfterGap(t *testing.T) {
 	for tries := 1; ; tries++ { // there may be a gap behind the head that is kept
 		from, _ := p.rest()
 		var end *pb.ProcessEvent_EndEvent
-		err := s.follow(c, p, http.Header{}, from, func(e *pb.ProcessEvent) error { end = e.GetEnd(); return nil })
+		err := s.follow(c, p, http.Header{}, from, func(r *pb.ProcessResponse) error { end = r.GetEvent().GetEnd(); return nil })
 		if err == nil && end != nil && end.ExitCode == 7 && tries > 1 {
 			return
 		}

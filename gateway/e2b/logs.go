@@ -108,11 +108,7 @@ func logsOf(st session.Status) []sandboxLog {
 }
 
 // logs answers what happened in a sandbox, by the records of its commands.
-func (s *Server) logs(r *http.Request, from string) ([]sandboxLog, error) {
-	b, err := s.find(r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) logs(r *http.Request, b Box, from string) ([]sandboxLog, error) {
 	f, err := parseLogFilter(r.URL.Query(), from)
 	if err != nil {
 		return nil, err
@@ -126,8 +122,8 @@ func (s *Server) logs(r *http.Request, from string) ([]sandboxLog, error) {
 	return f.of(list), nil
 }
 
-func (s *Server) logsByCursor(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.logs(r, "cursor")
+func (s *Server) logsByCursor(w http.ResponseWriter, r *http.Request, b Box) error {
+	list, err := s.logs(r, b, "cursor")
 	if err != nil {
 		return err
 	}
@@ -136,8 +132,8 @@ func (s *Server) logsByCursor(w http.ResponseWriter, r *http.Request) error {
 
 // logsFrom is the same as earlier clients ask for it. They have lines, which they read as
 // JSON: E2B's daemon writes its log so.
-func (s *Server) logsFrom(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.logs(r, "start")
+func (s *Server) logsFrom(w http.ResponseWriter, r *http.Request, b Box) error {
+	list, err := s.logs(r, b, "start")
 	if err != nil {
 		return err
 	}

@@ -3,40 +3,23 @@ package e2b
 import (
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 )
 
-// samples are what sandboxes used when it was asked last: processors are used between two
-// moments.
-type samples struct {
-	mu sync.Mutex
-	of map[string]api.SandboxStats
-}
-
 // used is how much of a processor a sandbox has used, in per cent, since it was asked last.
-func (s *samples) used(id string, now api.SandboxStats, started time.Time) float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	was, ok := s.of[id]
-	if !ok {
-		was = api.SandboxStats{At: started}
+func (s *Server) used(id string, now api.SandboxStats, started time.Time) float64 {
+	was := api.SandboxStats{At: started}
+	if last, ok := s.samples.Swap(id, now); ok {
+		was = last.(api.SandboxStats)
 	}
-	s.of[id] = now
 	took := now.At.Sub(was.At)
 	if took <= 0 || now.CPU < was.CPU {
 		return 0
 	}
 	return 100 * float64(now.CPU-was.CPU) / float64(took)
-}
-
-func (s *samples) forget(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.of, id)
 }
 
 // metric is what a sandbox uses at one moment.
@@ -54,11 +37,7 @@ type metric struct {
 
 // metrics says what a sandbox uses now, if now is in the time that is asked about: nothing
 // is kept of earlier times. What it has on the disk is not measured.
-func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.find(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request, b Box) error {
 	from, err := unixParam(r, "start")
 	if err != nil {
 		return err
@@ -77,7 +56,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 		}
 		if st.Running {
 			list = append(list, metric{
-				Time: st.At, Unix: st.At.Unix(), CPUs: st.CPULimit, CPU: s.samples.used(b.ID, st, b.Started), Memory: st.Memory, MemoryMax: st.MemoryLimit,
+				Time: st.At, Unix: st.At.Unix(), CPUs: st.CPULimit, CPU: s.used(b.ID, st, b.Started), Memory: st.Memory, MemoryMax: st.MemoryLimit,
 			})
 		}
 	}

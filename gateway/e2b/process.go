@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/corral-exec/corral"
 	pb "github.com/corral-exec/corral/gateway/e2b/envdpb"
@@ -35,7 +36,7 @@ func callOf(ctx context.Context, h http.Header) (call, error) {
 	return call{ctx, b, cmp.Or(basicUser(h), b.Preset.User)}, nil
 }
 
-func (s *Server) start(c call, req *connect.Request[pb.StartRequest], to *connect.ServerStream[pb.StartResponse]) error {
+func (s *Server) start(c call, req *connect.Request[pb.StartRequest], to *connect.ServerStream[pb.ProcessResponse]) error {
 	if err := s.checkUser(c); err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func (s *Server) start(c call, req *connect.Request[pb.StartRequest], to *connec
 	if err != nil {
 		return err
 	}
-	return s.follow(c, p, req.Header(), 0, func(e *pb.ProcessEvent) error { return to.Send(&pb.StartResponse{Event: e}) })
+	return s.follow(c, p, req.Header(), 0, to.Send)
 }
 
 // begin starts a process. It goes on without its client; the client's deadline is the
@@ -97,7 +98,7 @@ func sizeOf(p *pb.PTY) (corral.Size, error) {
 
 // attach follows a process that was started before, from where the last client was cut off,
 // or, if another one follows it, from now on.
-func (s *Server) attach(c call, req *connect.Request[pb.ConnectRequest], to *connect.ServerStream[pb.ConnectResponse]) error {
+func (s *Server) attach(c call, req *connect.Request[pb.ProcessRequest], to *connect.ServerStream[pb.ProcessResponse]) error {
 	p, err := s.procs.find(c, s.cfg.Sessions.Agent(c.box.Agent), req.Msg.GetProcess(), keptEnd)
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func (s *Server) attach(c call, req *connect.Request[pb.ConnectRequest], to *con
 		}
 		from = st.Size
 	}
-	return s.follow(c, p, req.Header(), from, func(e *pb.ProcessEvent) error { return to.Send(&pb.ConnectResponse{Event: e}) })
+	return s.follow(c, p, req.Header(), from, to.Send)
 }
 
 // keptEnd is how long a process is found after its end, by a client that was cut off.
@@ -120,7 +121,8 @@ const keptEnd = 30 * time.Second
 const piece = 32 << 10
 
 // follow sends what a process does, from an offset of its output to its end.
-func (s *Server) follow(c call, p *proc, h http.Header, from int64, send func(*pb.ProcessEvent) error) error {
+func (s *Server) follow(c call, p *proc, h http.Header, from int64, answer func(*pb.ProcessResponse) error) error {
+	send := func(e *pb.ProcessEvent) error { return answer(&pb.ProcessResponse{Event: e}) }
 	p.join(from)
 	defer p.leave()
 	defer p.session.Hold()()
@@ -147,7 +149,7 @@ func (s *Server) follow(c call, p *proc, h http.Header, from int64, send func(*p
 		case c.Err() != nil:
 			return s.cut(c, p)
 		case errors.Is(err, context.DeadlineExceeded):
-			if err := send(&pb.ProcessEvent{Event: &pb.ProcessEvent_Keepalive{Keepalive: &pb.ProcessEvent_KeepAlive{}}}); err != nil {
+			if err := send(&pb.ProcessEvent{Event: &pb.ProcessEvent_Keepalive{Keepalive: &emptypb.Empty{}}}); err != nil {
 				return err
 			}
 		default:
@@ -206,7 +208,18 @@ func (s *Server) proc(c call, which *pb.ProcessSelector) (*proc, error) {
 	return s.procs.find(c, s.cfg.Sessions.Agent(c.box.Agent), which, 0)
 }
 
-func (s *Server) listProcesses(c call, _ *pb.ListRequest) (*pb.ListResponse, error) {
+// onProc does something with the process that a request names.
+func onProc[Q interface{ GetProcess() *pb.ProcessSelector }](s *Server, do func(call, *proc, Q) error) func(call, Q) (*emptypb.Empty, error) {
+	return func(c call, q Q) (*emptypb.Empty, error) {
+		p, err := s.proc(c, q.GetProcess())
+		if err != nil {
+			return nil, err
+		}
+		return &emptypb.Empty{}, do(c, p, q)
+	}
+}
+
+func (s *Server) listProcesses(c call, _ *emptypb.Empty) (*pb.ListResponse, error) {
 	a := &pb.ListResponse{}
 	for _, p := range s.procs.running(c, s.cfg.Sessions.Agent(c.box.Agent)) {
 		a.Processes = append(a.Processes, p.info())
@@ -214,19 +227,15 @@ func (s *Server) listProcesses(c call, _ *pb.ListRequest) (*pb.ListResponse, err
 	return a, nil
 }
 
-func (s *Server) update(c call, q *pb.UpdateRequest) (*pb.UpdateResponse, error) {
-	p, err := s.proc(c, q.GetProcess())
+func update(c call, p *proc, q *pb.UpdateRequest) error {
+	if q.Pty == nil {
+		return nil
+	}
+	size, err := sizeOf(q.Pty)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if q.Pty != nil {
-		size, err := sizeOf(q.Pty)
-		if err != nil {
-			return nil, err
-		}
-		return &pb.UpdateResponse{}, p.session.Resize(c, size)
-	}
-	return &pb.UpdateResponse{}, nil
+	return p.session.Resize(c, size)
 }
 
 // input is what is in a request for a process. One with a terminal takes it from there.
@@ -237,16 +246,12 @@ func input(in *pb.ProcessInput) []byte {
 	return in.GetStdin()
 }
 
-func (s *Server) sendInput(c call, q *pb.SendInputRequest) (*pb.SendInputResponse, error) {
-	p, err := s.proc(c, q.GetProcess())
-	if err != nil {
-		return nil, err
-	}
-	_, err = p.session.Write(c, input(q.GetInput()))
-	return &pb.SendInputResponse{}, err
+func sendInput(c call, p *proc, q *pb.SendInputRequest) error {
+	_, err := p.session.Write(c, input(q.GetInput()))
+	return err
 }
 
-func (s *Server) streamInput(ctx context.Context, from *connect.ClientStream[pb.StreamInputRequest]) (*connect.Response[pb.StreamInputResponse], error) {
+func (s *Server) streamInput(ctx context.Context, from *connect.ClientStream[pb.StreamInputRequest]) (*connect.Response[emptypb.Empty], error) {
 	c, err := callOf(ctx, from.RequestHeader())
 	if err == nil {
 		err = s.passInput(c, from)
@@ -254,7 +259,7 @@ func (s *Server) streamInput(ctx context.Context, from *connect.ClientStream[pb.
 	if err != nil {
 		return nil, rpcError(err)
 	}
-	return connect.NewResponse(&pb.StreamInputResponse{}), nil
+	return connect.NewResponse(&emptypb.Empty{}), nil
 }
 
 func (s *Server) passInput(c call, from *connect.ClientStream[pb.StreamInputRequest]) (err error) {
@@ -277,22 +282,12 @@ func (s *Server) passInput(c call, from *connect.ClientStream[pb.StreamInputRequ
 	return from.Err()
 }
 
-func (s *Server) sendSignal(c call, q *pb.SendSignalRequest) (*pb.SendSignalResponse, error) {
-	p, err := s.proc(c, q.GetProcess())
-	if err != nil {
-		return nil, err
-	}
+func sendSignal(c call, p *proc, q *pb.SendSignalRequest) error {
 	switch q.GetSignal() {
 	case pb.Signal_SIGNAL_SIGKILL, pb.Signal_SIGNAL_SIGTERM:
-		return &pb.SendSignalResponse{}, p.session.Signal(c, corral.Signal(q.GetSignal()))
+		return p.session.Signal(c, corral.Signal(q.GetSignal()))
 	}
-	return nil, corral.Errorf(corral.ErrInvalid, "use SIGTERM or SIGKILL", "the signal %d is not sent", q.GetSignal())
+	return corral.Errorf(corral.ErrInvalid, "use SIGTERM or SIGKILL", "the signal %d is not sent", q.GetSignal())
 }
 
-func (s *Server) closeStdin(c call, q *pb.CloseStdinRequest) (*pb.CloseStdinResponse, error) {
-	p, err := s.proc(c, q.GetProcess())
-	if err != nil {
-		return nil, err
-	}
-	return &pb.CloseStdinResponse{}, p.session.CloseStdin(c)
-}
+func closeStdin(c call, p *proc, _ *pb.ProcessRequest) error { return p.session.CloseStdin(c) }

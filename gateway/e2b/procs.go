@@ -82,11 +82,9 @@ func (p *proc) matches(which *pb.ProcessSelector) bool {
 	return p.pid != 0 && p.pid == which.GetPid() // one that is not found has none
 }
 
-// procs are the processes of all sandboxes, as far as they run or have ended a moment ago.
-type procs struct {
-	mu sync.Mutex           // not held while something is asked of a session
-	of map[string]*boxProcs // by the sandbox's ID
-}
+// procs are the processes of all sandboxes, as far as they run or have ended a moment ago:
+// a *boxProcs by the sandbox's ID.
+type procs struct{ sync.Map }
 
 // boxProcs are those of a sandbox.
 type boxProcs struct {
@@ -110,13 +108,8 @@ func (ps *procs) add(ctx call, agent session.Agent, begun *session.Session, req 
 // take returns the processes of a sandbox, locked, with those that earlier lives of the
 // gateway began.
 func (ps *procs) take(c call, agent session.Agent) *boxProcs {
-	ps.mu.Lock()
-	of := ps.of[c.box.ID]
-	if of == nil {
-		of = &boxProcs{}
-		ps.of[c.box.ID] = of
-	}
-	ps.mu.Unlock()
+	kept, _ := ps.LoadOrStore(c.box.ID, &boxProcs{})
+	of := kept.(*boxProcs)
 	if of.mu.Lock(); of.known {
 		return of
 	}
@@ -174,10 +167,4 @@ func (ps *procs) running(c call, agent session.Agent) []*proc {
 	of := ps.take(c, agent)
 	defer of.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(of.list), func(p *proc) bool { return p.over(0) })
-}
-
-func (ps *procs) forget(id string) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	delete(ps.of, id)
 }

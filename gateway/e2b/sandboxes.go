@@ -21,16 +21,16 @@ func (s *Server) Control() []Route {
 	routes := []Route{
 		{Pattern: "GET /v2/sandboxes", Right: access.Read, Handle: s.list},
 		{Pattern: "GET /sandboxes", Right: access.Read, Handle: s.list},
-		{Pattern: "GET /sandboxes/{id}", Right: access.Read, Handle: s.get},
-		{Pattern: "GET /sandboxes/{id}/metrics", Right: access.Read, Handle: s.metrics},
-		{Pattern: "GET /sandboxes/{id}/logs", Right: access.Read, Handle: s.logsFrom},
-		{Pattern: "GET /v2/sandboxes/{id}/logs", Right: access.Read, Handle: s.logsByCursor},
-		{Pattern: "DELETE /sandboxes/{id}", Right: access.Run, Handle: s.kill},
-		{Pattern: "POST /sandboxes/{id}/timeout", Right: access.Run, Handle: s.setTimeout},
-		{Pattern: "POST /sandboxes/{id}/refreshes", Right: access.Run, Handle: s.refresh},
-		{Pattern: "POST /sandboxes/{id}/pause", Right: access.Run, Handle: s.pause},
-		{Pattern: "POST /sandboxes/{id}/snapshots", Right: access.Run, Handle: s.snapshot},
-		{Pattern: "POST /sandboxes/{id}/fork", Right: access.Run, Handle: s.fork},
+		{Pattern: "GET /sandboxes/{id}", Right: access.Read, Handle: s.onBox(s.get)},
+		{Pattern: "GET /sandboxes/{id}/metrics", Right: access.Read, Handle: s.onBox(s.metrics)},
+		{Pattern: "GET /sandboxes/{id}/logs", Right: access.Read, Handle: s.onBox(s.logsFrom)},
+		{Pattern: "GET /v2/sandboxes/{id}/logs", Right: access.Read, Handle: s.onBox(s.logsByCursor)},
+		{Pattern: "DELETE /sandboxes/{id}", Right: access.Run, Handle: s.onBox(s.kill)},
+		{Pattern: "POST /sandboxes/{id}/timeout", Right: access.Run, Handle: s.onBox(s.setTimeout)},
+		{Pattern: "POST /sandboxes/{id}/refreshes", Right: access.Run, Handle: s.onBox(s.refresh)},
+		{Pattern: "POST /sandboxes/{id}/pause", Right: access.Run, Handle: s.onBox(s.pause)},
+		{Pattern: "POST /sandboxes/{id}/snapshots", Right: access.Run, Handle: s.onBox(s.snapshot)},
+		{Pattern: "POST /sandboxes/{id}/fork", Right: access.Run, Handle: s.onBox(s.fork)},
 		{Pattern: "GET /snapshots", Right: access.Read, Handle: s.listSnapshots},
 		{Pattern: "GET /templates", Right: access.Read, Handle: s.listTemplates},
 		{Pattern: "GET /v2/templates", Right: access.Read, Handle: s.listTemplates},
@@ -49,7 +49,7 @@ func (s *Server) Control() []Route {
 	for _, version := range []string{"", "/v2"} {
 		routes = append(routes,
 			Route{Pattern: "POST " + version + "/sandboxes", Right: access.Run, Handle: s.create},
-			Route{Pattern: "POST " + version + "/sandboxes/{id}/connect", Right: access.Run, Handle: s.connect})
+			Route{Pattern: "POST " + version + "/sandboxes/{id}/connect", Right: access.Run, Handle: s.onBox(s.connect)})
 	}
 	for _, pattern := range []string{
 		"PUT /sandboxes/{id}/network", "/secrets", "/secrets/{rest...}", "/v2/templates/{rest...}", "/templates/{rest...}",
@@ -334,11 +334,7 @@ func list(b Box) listed {
 	return l
 }
 
-func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.find(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) get(w http.ResponseWriter, r *http.Request, b Box) error {
 	public := b.Traffic == ""
 	d := detail{
 		listed: list(b), Domain: s.domain(), Internet: b.Internet, Network: network{Public: &public, Host: b.Host},
@@ -353,11 +349,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, d)
 }
 
-func (s *Server) kill(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.find(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) kill(w http.ResponseWriter, r *http.Request, b Box) error {
 	ctx, cancel := cleanly(r.Context())
 	defer cancel()
 	return noContent(w, s.destroy(ctx, b.ID, always))
@@ -374,13 +366,13 @@ func timeoutOf(w http.ResponseWriter, r *http.Request) (time.Time, error) {
 	return until(body.Timeout)
 }
 
-func (s *Server) setTimeout(w http.ResponseWriter, r *http.Request) error {
-	return s.newEnd(w, r, func(_, asked time.Time) time.Time { return asked })
+func (s *Server) setTimeout(w http.ResponseWriter, r *http.Request, b Box) error {
+	return s.newEnd(w, r, b, func(_, asked time.Time) time.Time { return asked })
 }
 
 // refresh keeps a sandbox alive for at least some seconds.
-func (s *Server) refresh(w http.ResponseWriter, r *http.Request) error {
-	return s.newEnd(w, r, later)
+func (s *Server) refresh(w http.ResponseWriter, r *http.Request, b Box) error {
+	return s.newEnd(w, r, b, later)
 }
 
 func later(a, b time.Time) time.Time {
@@ -390,11 +382,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func (s *Server) newEnd(w http.ResponseWriter, r *http.Request, choose func(was, asked time.Time) time.Time) error {
-	b, err := s.find(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) newEnd(w http.ResponseWriter, r *http.Request, b Box, choose func(was, asked time.Time) time.Time) error {
 	asked, err := timeoutOf(w, r)
 	if err != nil {
 		return err
@@ -417,11 +405,7 @@ func (s *Server) newEnd(w http.ResponseWriter, r *http.Request, choose func(was,
 }
 
 // connect resumes a sandbox that is paused, and puts the end of one that runs off.
-func (s *Server) connect(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.find(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) connect(w http.ResponseWriter, r *http.Request, b Box) error {
 	asked, err := timeoutOf(w, r)
 	if err != nil {
 		return err
@@ -454,11 +438,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, status, s.made(b))
 }
 
-func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.find(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) pause(w http.ResponseWriter, r *http.Request, b Box) error {
 	var body struct {
 		Memory *bool `json:"memory"`
 	}

@@ -83,7 +83,7 @@ type Server struct {
 	log      *slog.Logger
 	procs    procs
 	turns    turn.Keyed[string] // pausing, resuming and removing a sandbox, by its ID
-	samples  samples
+	samples  sync.Map           // what sandboxes used when it was asked last, an api.SandboxStats by ID
 	watchers watchers
 	opened   opened
 	builds   builds
@@ -99,8 +99,7 @@ type Server struct {
 func New(cfg Config) *Server {
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	s := &Server{cfg: cfg, log: cfg.Log, signing: []byte(newToken()), wake: make(chan struct{}, 1)}
-	s.procs.of, s.watchers.of, s.watchers.streams = map[string]*boxProcs{}, map[string]map[string]*watch{}, map[string]int{}
-	s.samples.of, s.opened.of = map[string]api.SandboxStats{}, map[string]openedFS{}
+	s.watchers.of, s.watchers.streams = map[string]map[string]*watch{}, map[string]int{}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.sweepVolumes()
 	s.owned.Go(s.keepDeadlines)
@@ -187,6 +186,17 @@ func (s *Server) find(r *http.Request) (Box, error) {
 		return Box{}, notFound(id)
 	}
 	return b, nil
+}
+
+// onBox is a handler that is given the sandbox that a request is about.
+func (s *Server) onBox(h func(w http.ResponseWriter, r *http.Request, b Box) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		b, err := s.find(r)
+		if err != nil {
+			return err
+		}
+		return h(w, r, b)
+	}
 }
 
 // over reports whether a sandbox's time is over, and it is only still there because it is

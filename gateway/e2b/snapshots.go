@@ -240,11 +240,7 @@ func (s *Server) home(ctx context.Context, b Box) (files.FS, error) {
 	return s.cfg.Sandboxes.Files(ctx, b.Agent, b.ID)
 }
 
-func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.find(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) snapshot(w http.ResponseWriter, r *http.Request, b Box) error {
 	var body struct {
 		Name string `json:"name"`
 	}
@@ -317,11 +313,7 @@ type forked struct {
 
 // fork makes sandboxes that begin with a copy of the home directory of another, with its
 // metadata and variables. What runs there does not run in them.
-func (s *Server) fork(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.find(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) fork(w http.ResponseWriter, r *http.Request, b Box) error {
 	body := struct {
 		Timeout *int64 `json:"timeout"`
 		Count   int    `json:"count"`

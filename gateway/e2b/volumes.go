@@ -255,7 +255,7 @@ func (s *Server) dropVolume(id string) error {
 	if err := s.cfg.Store.removeVolume(id); err != nil {
 		return err
 	}
-	s.opened.forget(id)
+	s.opened.Delete(id)
 	return s.cfg.Sandboxes.RemoveVolume(s.cfg.Store.VolumeDir(id))
 }
 
@@ -294,12 +294,7 @@ func (s *Server) deleteVolume(w http.ResponseWriter, r *http.Request) error {
 
 // volumeFiles are the files of a volume.
 func (s *Server) volumeFiles(ctx context.Context, v Volume) (files.FS, error) {
-	if f, ok := s.opened.get(v.ID); ok {
-		return f, nil
-	}
-	f, err := s.cfg.Sandboxes.Volume(ctx, v.Agent, s.cfg.Store.VolumeDir(v.ID))
-	if err == nil {
-		s.opened.put(v.ID, f)
-	}
-	return f, err
+	return s.opened.use(v.ID, func() (files.FS, error) {
+		return s.cfg.Sandboxes.Volume(ctx, v.Agent, s.cfg.Store.VolumeDir(v.ID))
+	})
 }

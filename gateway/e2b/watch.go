@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
@@ -112,7 +113,7 @@ func (w *watch) next(c call, f files.FS) ([]*pb.FilesystemEvent, error) {
 	return events, nil
 }
 
-func (s *Server) watchDir(c call, req *connect.Request[pb.WatchDirRequest], to *connect.ServerStream[pb.WatchDirResponse]) error {
+func (s *Server) watchDir(c call, req *connect.Request[pb.WatchRequest], to *connect.ServerStream[pb.WatchDirResponse]) error {
 	f, err := s.files(c)
 	if err != nil {
 		return err
@@ -121,7 +122,7 @@ func (s *Server) watchDir(c call, req *connect.Request[pb.WatchDirRequest], to *
 	if err != nil {
 		return err
 	}
-	if err := to.Send(&pb.WatchDirResponse{Event: &pb.WatchDirResponse_Start{Start: &pb.WatchDirResponse_StartEvent{}}}); err != nil {
+	if err := to.Send(&pb.WatchDirResponse{Event: &pb.WatchDirResponse_Start{Start: &emptypb.Empty{}}}); err != nil {
 		return err
 	}
 	if err := s.watchers.enter(c.box.ID); err != nil {
@@ -150,7 +151,7 @@ func (s *Server) watchDir(c call, req *connect.Request[pb.WatchDirRequest], to *
 			silent = time.Now()
 		}
 		if time.Since(silent) >= idle {
-			if err := to.Send(&pb.WatchDirResponse{Event: &pb.WatchDirResponse_Keepalive{Keepalive: &pb.WatchDirResponse_KeepAlive{}}}); err != nil {
+			if err := to.Send(&pb.WatchDirResponse{Event: &pb.WatchDirResponse_Keepalive{Keepalive: &emptypb.Empty{}}}); err != nil {
 				return err
 			}
 			silent = time.Now()
@@ -192,11 +193,7 @@ func (ws *watchers) forget(id string) {
 	delete(ws.of, id)
 }
 
-func (s *Server) createWatcher(c call, q *pb.CreateWatcherRequest) (*pb.CreateWatcherResponse, error) {
-	f, err := s.files(c)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) createWatcher(c call, f files.FS, q *pb.WatchRequest) (*pb.Watcher, error) {
 	w, err := s.newWatch(c, f, q.GetPath(), q.GetRecursive(), q.GetIncludeEntry())
 	if err != nil {
 		return nil, err
@@ -212,14 +209,10 @@ func (s *Server) createWatcher(c call, q *pb.CreateWatcherRequest) (*pb.CreateWa
 		delete(of, slices.MinFunc(slices.Collect(maps.Keys(of)), func(a, b string) int { return of[a].asked.Compare(of[b].asked) }))
 	}
 	of[id] = w
-	return &pb.CreateWatcherResponse{WatcherId: id}, nil
+	return &pb.Watcher{WatcherId: id}, nil
 }
 
-func (s *Server) watcherEvents(c call, q *pb.GetWatcherEventsRequest) (*pb.GetWatcherEventsResponse, error) {
-	f, err := s.files(c)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) watcherEvents(c call, f files.FS, q *pb.Watcher) (*pb.GetWatcherEventsResponse, error) {
 	s.watchers.mu.Lock()
 	w := s.watchers.of[c.box.ID][q.GetWatcherId()]
 	if w != nil {
@@ -237,9 +230,9 @@ func (s *Server) watcherEvents(c call, q *pb.GetWatcherEventsRequest) (*pb.GetWa
 	return &pb.GetWatcherEventsResponse{Events: events}, err
 }
 
-func (s *Server) removeWatcher(c call, q *pb.RemoveWatcherRequest) (*pb.RemoveWatcherResponse, error) {
+func (s *Server) removeWatcher(c call, q *pb.Watcher) (*emptypb.Empty, error) {
 	s.watchers.mu.Lock()
 	defer s.watchers.mu.Unlock()
 	delete(s.watchers.of[c.box.ID], q.GetWatcherId())
-	return &pb.RemoveWatcherResponse{}, nil
+	return &emptypb.Empty{}, nil
 }

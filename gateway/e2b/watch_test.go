@@ -28,7 +28,7 @@ func TestWatchersThatWereLeft(t *testing.T) {
 	c := call{Context: t.Context(), box: b}
 	watch := func() string {
 		s.opened.put(b.ID, files.Directory{Root: Home, Path: dir})
-		made, err := s.createWatcher(c, &pb.CreateWatcherRequest{Path: Home})
+		made, err := onFiles(s, s.createWatcher)(c, &pb.WatchRequest{Path: Home})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func TestWatchersThatWereLeft(t *testing.T) {
 	}
 	events := func(id string) ([]*pb.FilesystemEvent, error) {
 		s.opened.put(b.ID, files.Directory{Root: Home, Path: dir})
-		got, err := s.watcherEvents(c, &pb.GetWatcherEventsRequest{WatcherId: id})
+		got, err := onFiles(s, s.watcherEvents)(c, &pb.Watcher{WatcherId: id})
 		return got.GetEvents(), err
 	}
 	mine := watch()
@@ -80,7 +80,7 @@ func TestProcessesOfOthers(t *testing.T) {
 	agent := func(b Box) session.Agent { return s.cfg.Sessions.Agent(b.Agent) }
 	slow, _ := s.beginFor(t, silent, "wait")
 	quick, p := s.beginFor(t, other, "wait")
-	s.procs.forget(silent.ID) // as in the next life of the gateway
+	s.procs.Delete(silent.ID) // as in the next life of the gateway
 	hold.Store(true)
 	listed, own := make(chan int, 1), make(chan error, 1)
 	go func() { listed <- len(s.procs.running(slow, agent(silent))) }()

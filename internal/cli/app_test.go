@@ -433,7 +433,7 @@ func TestBrokenPipe(t *testing.T) {
 
 // The engine knows the words of some flags.
 func TestCompletionAsksTheEngine(t *testing.T) {
-	m := &fakeMachine{eng: fakeEngine{rows: []daemon.SandboxRow{{Name: "first"}, {Name: "second"}}, facts: doctor.EngineFacts{Runtimes: []string{"runc"}}}}
+	m := &fakeMachine{eng: fakeEngine{rows: []daemon.SandboxRow{{Name: "first"}, {Name: "second"}}, facts: doctor.EngineFacts{Info: engine.Info{Runtimes: []string{"runc"}}}}}
 	for args, want := range map[string]string{"exec --name": "first\nsecond\n:4\n", "sandbox rm": "first\nsecond\n:4\n", "exec --runtime": "runc\n:4\n"} {
 		code, out, _ := m.run(t, []string{"CORRAL_STATE_DIR=/s"}, append(append([]string{"__complete"}, strings.Fields(args)...), "")...)
 		if code != 0 || out != want {

@@ -32,18 +32,15 @@ ls, show, allow, deny and watch ask the gateway that runs; the others also work
 without one, on its file.`
 
 func (a *app) approvalsCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "approvals", Short: "Answer for commands that need an approval", Long: approvalsLong,
 		Example: `  corral approvals ls
   corral approvals allow calm-otter-12
   corral approvals allow calm-otter-12 --always --scope subcommand
   corral approvals watch
   corral approvals add '/usr/bin/git status'`,
-		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
-	}
-	cmd.AddCommand(a.approvalsLs(a.gatewayDesk), a.approvalsShow(a.gatewayDesk), a.approvalsAllow(a.gatewayDesk), a.approvalsDeny(a.gatewayDesk), a.approvalsWatch(),
+	}, a.approvalsLs(a.gatewayDesk), a.approvalsShow(a.gatewayDesk), a.approvalsAllow(a.gatewayDesk), a.approvalsDeny(a.gatewayDesk), a.approvalsWatch(),
 		a.rulesCommand(), a.addRuleCommand(), a.removeRuleCommand(), a.rulesFileCommand())
-	return cmd
 }
 
 // A desk is where approvals are asked for and given: that of a gateway, or of a
@@ -76,22 +73,17 @@ func (a *app) approvalsLs(at withDesk) *cobra.Command {
 were answered or expired in the last day. With --quiet only their slugs are
 printed.`,
 		Args: cmdline.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return at(cmd.Context(), func(ctx context.Context, d desk) error {
-				f := approval.Filter{Agent: agent, State: approval.Pending}
-				if all || agent == "*" {
-					f = approval.Filter{Agent: strings.TrimSuffix(agent, "*"), State: f.State}
-				}
-				if all {
-					f.State = ""
-				}
-				list, err := d.Approvals(ctx, f)
-				if err != nil {
-					return err
-				}
-				return printList(a, list, func(rec approval.Record) string { return rec.Slug }, func() cmdline.Table { return approvalTable(list, all, time.Now()) })
-			})
-		},
+		RunE: runWith(at, func(ctx context.Context, d desk, _ []string) error {
+			f := approval.Filter{Agent: agent, State: approval.Pending}
+			if all || agent == "*" {
+				f = approval.Filter{Agent: strings.TrimSuffix(agent, "*"), State: f.State}
+			}
+			if all {
+				f.State = ""
+			}
+			list, err := d.Approvals(ctx, f)
+			return printList(a, list, err, func(rec approval.Record) string { return rec.Slug }, func() cmdline.Table { return approvalTable(list, all, time.Now()) })
+		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that are not pending")
 	a.addWhoseFlag(cmd, &agent)
@@ -124,20 +116,17 @@ const mostOfCommand = 60
 var stateStyles = map[approval.State]cmdline.Style{approval.Pending: cmdline.Yellow, approval.Allowed: cmdline.Green, approval.Denied: cmdline.Red, approval.Consumed: cmdline.Dim, approval.Expired: cmdline.Dim}
 
 func (a *app) approvalsShow(at withDesk) *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "show [flags] ID", Short: "Print all about an approval",
 		Long: `Print all about an approval: the command, where it would run, why it needs an
 approval, which programs it would run, and what --always would remember in each
 scope.`,
 		Args: cmdline.Exactly("ID of an approval"), ValidArgsFunction: first(a.completeApprovals),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return at(cmd.Context(), func(ctx context.Context, d desk) error {
-				rec, err := d.Approval(ctx, args[0])
-				return a.answer(rec, err, func() string { return strings.Join(describeApproval(rec, time.Now()), "\n") })
-			})
-		},
-	}
-	return withJSON(cmd)
+		RunE: runWith(at, func(ctx context.Context, d desk, args []string) error {
+			rec, err := d.Approval(ctx, args[0])
+			return a.answer(rec, err, func() string { return strings.Join(describeApproval(rec, time.Now()), "\n") })
+		}),
+	})
 }
 
 func (a *app) approvalsAllow(at withDesk) *cobra.Command {

@@ -56,22 +56,20 @@ func (a *app) rulesCommand() *cobra.Command {
 		Long: `List what the file of approvals says to an agent: its own rules, and those of all
 agents. Deny rules go before ask rules, and those before what is allowed.`,
 		Args: cmdline.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error {
-				got, err := k.Rules(ctx, agent)
-				if err != nil {
-					return err
-				}
-				for _, w := range got.Warnings {
-					a.warn(visible(w))
-				}
-				t := cmdline.Table{Headings: []string{"ID", "ACTION", "AT", "RULE", "REASON"}}
-				for _, r := range got.Rules {
-					t.Rows = append(t.Rows, []cmdline.Cell{{Text: visible(r.ID)}, {Text: string(r.Action), Style: actionStyles[r.Action]}, {Text: sourceText(r.Source)}, {Text: approval.RuleText(r)}, {Text: visible(r.Reason)}})
-				}
-				return printList(a, got.Rules, nil, func() cmdline.Table { return t })
-			})
-		},
+		RunE: runWith(a.withRules, func(ctx context.Context, k reach.RuleKeeper, _ []string) error {
+			got, err := k.Rules(ctx, agent)
+			if err != nil {
+				return err
+			}
+			for _, w := range got.Warnings {
+				a.warn(visible(w))
+			}
+			t := cmdline.Table{Headings: []string{"ID", "ACTION", "AT", "RULE", "REASON"}}
+			for _, r := range got.Rules {
+				t.Rows = append(t.Rows, []cmdline.Cell{{Text: visible(r.ID)}, {Text: string(r.Action), Style: actionStyles[r.Action]}, {Text: sourceText(r.Source)}, {Text: approval.RuleText(r)}, {Text: visible(r.Reason)}})
+			}
+			return printList(a, got.Rules, nil, nil, func() cmdline.Table { return t })
+		}),
 	}
 	a.addRulesAgentFlag(cmd, &agent)
 	return withJSON(cmd)
@@ -157,15 +155,13 @@ func (a *app) removeRuleCommand() *cobra.Command {
 		Long: `Remove the rules of an agent that have this pattern or this ID. corral approvals
 rules prints both.`,
 		Args: cmdline.Exactly("pattern or ID of a rule"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error {
-				n, err := k.RemoveRule(ctx, agent, args[0])
-				if err == nil && n > 1 {
-					a.warn(fmt.Sprintf("%d rules had that pattern, and are removed.", n))
-				}
-				return err
-			})
-		},
+		RunE: runWith(a.withRules, func(ctx context.Context, k reach.RuleKeeper, args []string) error {
+			n, err := k.RemoveRule(ctx, agent, args[0])
+			if err == nil && n > 1 {
+				a.warn(fmt.Sprintf("%d rules had that pattern, and are removed.", n))
+			}
+			return err
+		}),
 	}
 	a.addRulesAgentFlag(cmd, &agent)
 	return cmd
@@ -175,17 +171,15 @@ func (a *app) rulesFileCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "file", Short: "Print where the file of approvals is, or would be",
 		Args: cmdline.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error {
-				got, err := k.Rules(ctx, session.DefaultAgent)
-				if f, ok := k.(reach.FileRules); ok {
-					got.File, err = f.Path(), nil // also of one with a mistake
-				}
-				if err != nil {
-					return err
-				}
-				return a.printLine(strings.TrimSpace(got.File))
-			})
-		},
+		RunE: runWith(a.withRules, func(ctx context.Context, k reach.RuleKeeper, _ []string) error {
+			got, err := k.Rules(ctx, session.DefaultAgent)
+			if f, ok := k.(reach.FileRules); ok {
+				got.File, err = f.Path(), nil // also of one with a mistake
+			}
+			if err != nil {
+				return err
+			}
+			return a.printLine(strings.TrimSpace(got.File))
+		}),
 	}
 }

@@ -49,8 +49,8 @@ func (a *app) writableConfig() (string, error) {
 // mistakes are the lines about a configuration that is not right, as compilers
 // write them; none for another error.
 func mistakes(err error) []string {
-	var bad *config.Error
-	if !errors.As(err, &bad) {
+	bad, ok := errors.AsType[*config.Error](err)
+	if !ok {
 		return nil
 	}
 	var lines []string
@@ -63,8 +63,7 @@ func mistakes(err error) []string {
 // sandboxHint names the command that finds more, if a mistake is about a sandbox:
 // refusals are found only after the file was read.
 func sandboxHint(err error) string {
-	var bad *config.Error
-	if errors.As(err, &bad) && slices.ContainsFunc(bad.Mistakes, func(m config.Mistake) bool {
+	if bad, ok := errors.AsType[*config.Error](err); ok && slices.ContainsFunc(bad.Mistakes, func(m config.Mistake) bool {
 		return strings.HasPrefix(m.Key, "sandbox.") || strings.Contains(m.Key, ".sandbox.")
 	}) {
 		return "corral sandbox explain shows what else a sandbox is refused"

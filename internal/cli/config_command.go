@@ -32,13 +32,10 @@ const configExample = `  corral config get agents.list
   corral config validate`
 
 func (a *app) configCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "config", Short: "Show, check and change the configuration",
 		Long: configLong, Example: configExample,
-		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
-	}
-	cmd.AddCommand(a.configGet(), a.configSet(), a.configUnset(), a.configValidate(), a.configSchema(), a.configPath())
-	return cmd
+	}, a.configGet(), a.configSet(), a.configUnset(), a.configValidate(), a.configSchema(), a.configPath())
 }
 
 func (a *app) configGet() *cobra.Command {
@@ -162,7 +159,7 @@ type validation struct {
 }
 
 func (a *app) configValidate() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "validate [flags] [FILE]", Short: "Report every mistake in the file",
 		Long: `Report every mistake in the file, each with its line and column. The exit code is
 1 if there is one.`,
@@ -201,8 +198,7 @@ func (a *app) configValidate() *cobra.Command {
 			}
 			return a.printLine(file + " has no mistake.")
 		},
-	}
-	return withJSON(cmd)
+	})
 }
 
 func exists(file string) bool {
@@ -230,7 +226,7 @@ type configPlace struct {
 }
 
 func (a *app) configPath() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "path [flags]", Short: "Print where the file is, or would be",
 		Args: cmdline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -240,8 +236,7 @@ func (a *app) configPath() *cobra.Command {
 			}
 			return a.answer(configPlace{file, exists(file), a.configFlag != ""}, nil, func() string { return file })
 		},
-	}
-	return withJSON(cmd)
+	})
 }
 
 func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

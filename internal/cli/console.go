@@ -20,19 +20,16 @@ The gateway has to listen on TCP, as with --listen 127.0.0.1:7777. Others sign
 in by a key, at /console/ of that address.`
 
 func (a *app) consoleCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "console [flags]", Short: "Print a link that opens the console in a browser", Long: consoleLong,
 		Example: "  corral console\n  xdg-open \"$(corral console)\"",
 		Args:    cmdline.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				link, err := c.ConsoleLink(ctx)
-				if err == nil && !strings.Contains(link.URL, "#link=") {
-					err = corral.Errorf(corral.ErrUnavailable, "use corral and the gateway in one version", "the gateway's answer has no link")
-				}
-				return a.answer(link, err, func() string { return link.URL })
-			})
-		},
-	}
-	return withJSON(cmd)
+		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, _ []string) error {
+			link, err := c.ConsoleLink(ctx)
+			if err == nil && !strings.Contains(link.URL, "#link=") {
+				err = corral.Errorf(corral.ErrUnavailable, "use corral and the gateway in one version", "the gateway's answer has no link")
+			}
+			return a.answer(link, err, func() string { return link.URL })
+		}),
+	})
 }

@@ -21,7 +21,7 @@ import (
 )
 
 func (a *app) gatewayStatus() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "status [flags]", Short: "Say whether a gateway runs, and how it is",
 		Long: `Say whether a gateway runs with the state directory, or where CORRAL_URL says, and
 how it is.
@@ -54,8 +54,7 @@ Exit code: 0 if it takes commands, 1 if it does not.`,
 				return cmp.Or(a.printState(s), end)
 			})
 		},
-	}
-	return withJSON(cmd)
+	})
 }
 
 func (a *app) printState(s reach.State) error {

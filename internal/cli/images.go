@@ -41,7 +41,7 @@ func newImageRow(i images.Image) imageRow {
 }
 
 func (a *app) imagesCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:   "images",
 		Short: "List, get, build and remove the images of sandboxes",
 		Long: `List, get, build and remove the images that sandboxes run on.
@@ -51,35 +51,29 @@ are built on this machine: ` + images.Default + ` (the default),
 ` + images.Base + `, ` + images.Common + `, ` + images.Code + `
 and ` + images.Busybox + `.
 Any other is pulled from its registry.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: onlyCommands,
-	}
+	}, a.imagesList(), a.imagesEnsure(), a.imagesBuild(), a.imagesSBOM(), a.imagesRemove())
 	a.addEngineFlag(cmd, cmd.PersistentFlags())
-	cmd.AddCommand(a.imagesList(), a.imagesEnsure(), a.imagesBuild(), a.imagesSBOM(), a.imagesRemove())
 	return cmd
 }
 
 func (a *app) imagesList() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "ls [flags]", Short: "List Corral's own images", Args: cmdline.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
-				list, err := store.List(ctx)
-				if err != nil {
-					return err
-				}
-				rows := make([]imageRow, 0, len(list))
-				for _, i := range list {
-					rows = append(rows, newImageRow(i))
-				}
-				if a.json() {
-					return a.printJSON(rows, nil)
-				}
-				return a.printImages(rows)
-			})
-		},
-	}
-	return withJSON(cmd)
+		RunE: runWith(a.withStore, func(ctx context.Context, store images.Store, _ []string) error {
+			list, err := store.List(ctx)
+			if err != nil {
+				return err
+			}
+			rows := make([]imageRow, 0, len(list))
+			for _, i := range list {
+				rows = append(rows, newImageRow(i))
+			}
+			if a.json() {
+				return a.printJSON(rows, nil)
+			}
+			return a.printImages(rows)
+		}),
+	})
 }
 
 func (a *app) printImages(rows []imageRow) error {
@@ -166,7 +160,7 @@ Without a name it is the default image, ` + images.Default + `.`,
 type getImage func(images.Store, context.Context, string, images.Progress) (images.Image, error)
 
 func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: name + " [flags] [NAME]", Short: short, Long: long + "\n\nWithout a name it is the default image, " + images.Default + ".",
 		Args: cmdline.AtMost(1), ValidArgsFunction: first(a.completeImages),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -188,27 +182,23 @@ func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
 				return err
 			})
 		},
-	}
-	return withJSON(cmd)
+	})
 }
 
 func (a *app) imagesRemove() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "rm [flags] NAME...", Short: "Remove Corral's own images, by name or ID",
 		Args: cmdline.AtLeastOne("name of an image"), ValidArgsFunction: a.completeOwnImages,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
-				return a.printRemoved(each(args, func(ref string) (string, error) {
-					err := store.Remove(ctx, ref)
-					if errors.Is(err, images.ErrNoImage) {
-						err = corral.Errorf(corral.ErrInvalid, "corral images ls says which there are", "%w", err)
-					}
-					return ref, err
-				}))
-			})
-		},
-	}
-	return withJSON(cmd)
+		RunE: runWith(a.withStore, func(ctx context.Context, store images.Store, args []string) error {
+			return a.printRemoved(each(args, func(ref string) (string, error) {
+				err := store.Remove(ctx, ref)
+				if errors.Is(err, images.ErrNoImage) {
+					err = corral.Errorf(corral.ErrInvalid, "corral images ls says which there are", "%w", err)
+				}
+				return ref, err
+			}))
+		}),
+	})
 }
 
 // each does something with each of a list, also after one of them failed, and returns
@@ -255,11 +245,7 @@ func (a *app) withEngine(ctx context.Context, do func(context.Context, daemon.En
 		if err != nil {
 			return err
 		}
-		defer func() {
-			if cerr := eng.Close(); err == nil {
-				err = cerr
-			}
-		}()
+		defer func() { err = errors.Join(err, eng.Close()) }()
 		return do(ctx, eng)
 	})
 }

@@ -21,7 +21,7 @@ type initResult struct {
 }
 
 func (a *app) initCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "init [flags]", Short: "Write a first configuration",
 		Long: `Write a first configuration, with comments and strict settings: commands run in
 the sandbox, or on this machine after an approval, and nothing that is meant for
@@ -45,8 +45,7 @@ there stays as it is.`,
 				return fmt.Sprintf("Wrote %s.\nSandbox: %s, since %s.\nNext: %s", r.File, r.Sandbox, r.Why, r.Next)
 			})
 		},
-	}
-	return withJSON(cmd)
+	})
 }
 
 // initial decides on a first configuration.

@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // What corral init writes is strict, whether or not there is an engine.
@@ -41,7 +42,7 @@ func TestFirstConfig(t *testing.T) {
 // An engine that answers turns the sandbox on.
 func TestInitWithAnEngine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.json5")
-	m := &fakeMachine{eng: fakeEngine{facts: doctor.EngineFacts{Name: "docker", Version: "28.1", Address: "unix:///x.sock"}}}
+	m := &fakeMachine{eng: fakeEngine{facts: doctor.EngineFacts{Info: engine.Info{Name: "docker", Version: "28.1", Address: "unix:///x.sock"}}}}
 	code, stdout, stderr := m.run(t, nil, "init", "--json", "--config", file)
 	var r initResult
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 || stderr != "" {

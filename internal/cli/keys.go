@@ -29,16 +29,13 @@ it may act for, the hosts that it may act on, quotas, and perhaps an end. Roles:
 The secret of a key is shown once; the gateway keeps a hash.`
 
 func (a *app) keysCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "keys", Short: "Let others use the gateway, within bounds", Long: keysLong,
 		Example: `  corral keys create acme --role agent --agent 'acme-*' --max-sessions 20
   corral keys ls
   corral keys rotate acme
   corral keys revoke acme`,
-		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
-	}
-	cmd.AddCommand(a.keysCreate(), a.keysLs(), a.keysRevoke(), a.keysRotate())
-	return cmd
+	}, a.keysCreate(), a.keysLs(), a.keysRevoke(), a.keysRotate())
 }
 
 func (a *app) keysCreate() *cobra.Command {
@@ -56,7 +53,7 @@ func (a *app) keysCreate() *cobra.Command {
 				return corral.Errorf(corral.ErrInvalid, "add --role "+words.Or(access.With(access.Public)), "the key has no role")
 			}
 			n.Name, n.TTL = args[0], api.Duration(ttl)
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+			return a.withGateway(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				made, err := c.NewKey(ctx, n)
 				return a.answer(made, err, func() string { return made.Secret })
 			})
@@ -78,21 +75,15 @@ func (a *app) keysCreate() *cobra.Command {
 }
 
 func (a *app) keysLs() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "ls [flags]", Short: "List the keys",
 		Long: "List the keys, the oldest first, without their secrets. With --quiet only their\nIDs are printed.",
 		Args: cmdline.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				list, err := c.Keys(ctx)
-				if err != nil {
-					return err
-				}
-				return printList(a, list, func(k client.Key) string { return k.ID }, func() cmdline.Table { return keysTable(list, time.Now()) })
-			})
-		},
-	}
-	return withJSON(cmd)
+		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, _ []string) error {
+			list, err := c.Keys(ctx)
+			return printList(a, list, err, func(k client.Key) string { return k.ID }, func() cmdline.Table { return keysTable(list, time.Now()) })
+		}),
+	})
 }
 
 func keysTable(list []client.Key, now time.Time) cmdline.Table {
@@ -130,33 +121,27 @@ type revokedKey struct {
 }
 
 func (a *app) keysRevoke() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "revoke [flags] KEY", Short: "End a key",
 		Long: "End a key, named by its ID or name, and what is open by it: logs, terminals,\nevents. What runs goes on.",
 		Args: cmdline.Exactly("ID or name of a key"), ValidArgsFunction: first(a.completeKeyNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				err := c.RevokeKey(ctx, args[0])
-				return a.answer(revokedKey{args[0]}, err, func() string { return "Revoked: " + visible(args[0]) })
-			})
-		},
-	}
-	return withJSON(cmd)
+		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, args []string) error {
+			err := c.RevokeKey(ctx, args[0])
+			return a.answer(revokedKey{args[0]}, err, func() string { return "Revoked: " + visible(args[0]) })
+		}),
+	})
 }
 
 func (a *app) keysRotate() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "rotate [flags] KEY", Short: "Give a key another secret and print it",
 		Long: "Give a key, named by its ID or name, another secret and ID, and print the secret.\nThe old one ends at once, and what is open by it.",
 		Args: cmdline.Exactly("ID or name of a key"), ValidArgsFunction: first(a.completeKeyNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				made, err := c.RotateKey(ctx, args[0])
-				return a.answer(made, err, func() string { return made.Secret })
-			})
-		},
-	}
-	return withJSON(cmd)
+		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, args []string) error {
+			made, err := c.RotateKey(ctx, args[0])
+			return a.answer(made, err, func() string { return made.Secret })
+		}),
+	})
 }
 
 // completeKeyNames completes the names of keys.

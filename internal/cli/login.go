@@ -172,16 +172,18 @@ type contextRow struct {
 }
 
 func (a *app) contextCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "context", Short: "Choose the gateway that commands go to",
 		Long: `Choose the gateway that commands go to, of those that you logged in to (corral
 login). local is the gateway of this machine. CORRAL_CONTEXT names one for a
 single command; CORRAL_URL, --state-dir and CORRAL_STATE_DIR go before what is
 chosen here.`,
 		Example: "  corral context ls\n  corral context use lab\n  CORRAL_CONTEXT=local corral ps",
-		Args:    cobra.ArbitraryArgs, RunE: onlyCommands,
-	}
-	ls := &cobra.Command{
+	}, a.contextLs(), a.contextUse(), a.contextRm())
+}
+
+func (a *app) contextLs() *cobra.Command {
+	return withJSON(&cobra.Command{
 		Use: "ls [flags]", Short: "List the contexts", Args: cmdline.NoArgs,
 		Long: "List the gateways that you logged in to, and mark the one that commands go to.",
 		RunE: func(*cobra.Command, []string) error {
@@ -193,7 +195,7 @@ chosen here.`,
 			for _, name := range all.Names() {
 				rows = append(rows, contextRow{name, all.Contexts[name].URL, all.Current == name})
 			}
-			return printList(a, rows, func(r contextRow) string { return r.Name }, func() cmdline.Table {
+			return printList(a, rows, nil, func(r contextRow) string { return r.Name }, func() cmdline.Table {
 				t := cmdline.Table{Headings: []string{"", "NAME", "URL"}}
 				for _, r := range rows {
 					mark := ""
@@ -205,8 +207,11 @@ chosen here.`,
 				return t
 			})
 		},
-	}
-	use := &cobra.Command{
+	})
+}
+
+func (a *app) contextUse() *cobra.Command {
+	return withJSON(&cobra.Command{
 		Use: "use [flags] NAME", Short: "Have commands go to a gateway", Args: cmdline.Exactly("name of a context"), ValidArgsFunction: first(a.completeContexts),
 		Long: "Have commands go to a gateway that you logged in to, or with local to that of this\nmachine.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -216,8 +221,11 @@ chosen here.`,
 				return err
 			})
 		},
-	}
-	rm := &cobra.Command{
+	})
+}
+
+func (a *app) contextRm() *cobra.Command {
+	return withJSON(&cobra.Command{
 		Use: "rm [flags] NAME", Short: "Forget a gateway and the key for it", Aliases: []string{"remove"}, Args: cmdline.Exactly("name of a context"), ValidArgsFunction: first(a.completeContexts),
 		Long: "Forget a gateway and the key for it. The key still works; corral keys revoke ends\nit.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -233,9 +241,7 @@ chosen here.`,
 				return nil
 			})
 		},
-	}
-	cmd.AddCommand(withJSON(ls), withJSON(use), withJSON(rm))
-	return cmd
+	})
 }
 
 // goTo is said, if the choice of a context is what says where commands go, or else why

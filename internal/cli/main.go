@@ -218,6 +218,20 @@ func helpOn(cmd *cobra.Command, args []string) error {
 	return onlyCommands(on, rest)
 }
 
+// group makes cmd one that only has commands below it.
+func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
+	cmd.Args, cmd.RunE = cobra.ArbitraryArgs, onlyCommands
+	cmd.AddCommand(below...)
+	return cmd
+}
+
+// runWith is the RunE of a command that calls do with what with gives it.
+func runWith[T any](with func(context.Context, func(context.Context, T) error) error, do func(ctx context.Context, given T, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return with(cmd.Context(), func(ctx context.Context, given T) error { return do(ctx, given, args) })
+	}
+}
+
 // onlyCommands is what a command does that only has commands below it.
 func onlyCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -235,8 +249,7 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 }
 
 func flagError(cmd *cobra.Command, err error) error {
-	var bad *pflag.InvalidValueError
-	if errors.As(err, &bad) && bad.GetFlag().Value.Type() == "bool" {
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok && bad.GetFlag().Value.Type() == "bool" {
 		return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "--%s=%s: use true or false, or leave out the value", bad.GetFlag().Name, bad.GetValue())
 	}
 	return corral.Errorf(corral.ErrInvalid, cmp.Or(corral.Hint(err), "see "+cmd.CommandPath()+" --help"), "%w", err)

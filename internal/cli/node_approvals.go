@@ -22,12 +22,11 @@ The rules are those of the approvals file of this machine: corral approvals
 rules, add and rm.`
 
 func (a *app) nodeApprovals() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use: "approvals", Short: "Answer for commands of gateways, on a node that answers for itself", Long: nodeApprovalsLong,
 		Example: `  corral node approvals ls
   corral node approvals allow calm-otter-12 --always`,
-		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
-	}
+	})
 	for _, sub := range []*cobra.Command{a.approvalsLs(a.nodeDesk), a.approvalsShow(a.nodeDesk), a.approvalsAllow(a.nodeDesk), a.approvalsDeny(a.nodeDesk)} {
 		switch sub.Name() {
 		case "ls":

@@ -28,7 +28,7 @@ type nodeState struct {
 }
 
 func (a *app) nodeStatus() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "status [flags]", Short: "Say whether this machine is a node, and how it is",
 		Long: `Say whether a node runs with the state directory, and how it is: whether it is
 connected to its gateway, whether it has to be approved, and by what it
@@ -56,8 +56,7 @@ Exit code: 0 if it takes commands, 1 if it does not.`,
 			}
 			return cmp.Or(a.printNode(r, dir, policy), end)
 		},
-	}
-	return withJSON(cmd)
+	})
 }
 
 func (a *app) printNode(r node.Report, dir string, policy *inspect.NodePolicy) error {

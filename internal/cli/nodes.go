@@ -28,7 +28,7 @@ have a setup token instead.
 A NODE is a name, an ID, or the beginning of an ID that no other has.`
 
 func (a *app) nodesCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "nodes", Short: "Pair other machines and manage them", Long: nodesLong,
 		Example: `  corral gateway --nodes 0.0.0.0:7422
   corral nodes join
@@ -36,16 +36,13 @@ func (a *app) nodesCommand() *cobra.Command {
   corral nodes approve 7k2m-x0qd --name builder --label pool=gpu
   corral nodes ls
   corral exec --node builder 'uname -a'`,
-		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
-	}
-	cmd.AddCommand(a.nodesLs(), a.nodesShow(), a.nodesJoin(), a.nodesPending(), a.nodesApprove(), a.nodesReject(),
+	}, a.nodesLs(), a.nodesShow(), a.nodesJoin(), a.nodesPending(), a.nodesApprove(), a.nodesReject(),
 		a.nodesRename(), a.nodesLabel(), a.nodesForward(), a.nodesRevoke(), a.nodesForget(), a.nodesTokens(), a.nodesServerConfig())
-	return cmd
 }
 
 // withGateway calls do with a client for what is of no agent.
-func (a *app) withGateway(cmd *cobra.Command, do func(context.Context, *client.Client) error) error {
-	return a.withClient(cmd.Context(), session.DefaultAgent, do)
+func (a *app) withGateway(ctx context.Context, do func(context.Context, *client.Client) error) error {
+	return a.withClient(ctx, session.DefaultAgent, do)
 }
 
 func (a *app) nodesLs() *cobra.Command {
@@ -56,29 +53,24 @@ func (a *app) nodesLs() *cobra.Command {
 that were revoked. One is online if it was heard of in the last seconds; an SSH
 host while there is a connection to it. With --quiet only their IDs are printed.`,
 		Args: cmdline.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				got, err := c.Nodes(ctx)
-				if err != nil {
-					return err
+		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, _ []string) error {
+			got, err := c.Nodes(ctx)
+			list := got.Nodes
+			if !all {
+				list = slices.DeleteFunc(list, func(n client.Node) bool { return n.State == client.NodeRevoked })
+			}
+			for _, n := range list {
+				if n.Problem != "" {
+					a.warn(visible(n.Name + ": " + n.Problem))
 				}
-				list := got.Nodes
-				if !all {
-					list = slices.DeleteFunc(list, func(n client.Node) bool { return n.State == client.NodeRevoked })
+			}
+			return printList(a, list, err, func(n client.Node) string { return n.ID }, func() cmdline.Table {
+				if got.Pending > 0 {
+					a.warn(fmt.Sprintf("Machines that ask to be nodes: %d (corral nodes pending).", got.Pending))
 				}
-				for _, n := range list {
-					if n.Problem != "" {
-						a.warn(visible(n.Name + ": " + n.Problem))
-					}
-				}
-				return printList(a, list, func(n client.Node) string { return n.ID }, func() cmdline.Table {
-					if got.Pending > 0 {
-						a.warn(fmt.Sprintf("Machines that ask to be nodes: %d (corral nodes pending).", got.Pending))
-					}
-					return nodeTable(list, time.Now())
-				})
+				return nodeTable(list, time.Now())
 			})
-		},
+		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that were revoked")
 	return withJSON(cmd)
@@ -125,12 +117,10 @@ func (a *app) nodesShow() *cobra.Command {
 	return withJSON(&cobra.Command{
 		Use: "show [flags] NODE", Short: "Print all about a node",
 		Args: cmdline.Exactly("name or ID of a node"), ValidArgsFunction: a.completeNodes(nil),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				n, err := c.Node(ctx, args[0])
-				return a.answer(n, err, func() string { return strings.Join(describeNode(n, time.Now()), "\n") })
-			})
-		},
+		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, args []string) error {
+			n, err := c.Node(ctx, args[0])
+			return a.answer(n, err, func() string { return strings.Join(describeNode(n, time.Now()), "\n") })
+		}),
 	})
 }
 

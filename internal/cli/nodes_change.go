@@ -13,23 +13,20 @@ import (
 )
 
 func (a *app) nodesRename() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "rename [flags] NODE NAME", Short: "Give a node another name",
 		Long: `Give a node another name: 1 to 63 of a-z, 0-9, '.', '_' and '-'. It must not be
 that of another node, nor look like an address or an ID.`,
 		Args: cmdline.Exactly("name or ID of a node", "new name"), ValidArgsFunction: a.completeNodes(nil),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				n, err := c.ChangeNode(ctx, args[0], client.NodeChange{Name: args[1]})
-				return a.answer(n, err, func() string { return "Renamed: " + nodeText(n) })
-			})
-		},
-	}
-	return withJSON(cmd)
+		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, args []string) error {
+			n, err := c.ChangeNode(ctx, args[0], client.NodeChange{Name: args[1]})
+			return a.answer(n, err, func() string { return "Renamed: " + nodeText(n) })
+		}),
+	})
 }
 
 func (a *app) nodesLabel() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "label [flags] NODE KEY=VALUE|KEY-...", Short: "Set and remove labels of a node",
 		Long: `Set labels of a node, and remove those that are written with a hyphen at their
 end. Labels that are not named stay.`,
@@ -61,13 +58,12 @@ end. Labels that are not named stay.`,
 					return labelTwice(key)
 				}
 			}
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+			return a.withGateway(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				n, err := c.ChangeNode(ctx, args[0], client.NodeChange{Labels: labels})
 				return a.answer(n, err, func() string { return cmp.Or(labelsText(n.Labels), "The node has no labels.") })
 			})
 		},
-	}
-	return withJSON(cmd)
+	})
 }
 
 // addLabelFlag defines the labels that a node gets.
@@ -106,35 +102,30 @@ func (a *app) nodesRevoke() *cobra.Command {
 nothing any more. What runs there goes on, and the gateway does not see it any
 more. The machine can ask again, and has to be approved; no setup token pairs it.`,
 		Args: cmdline.Exactly("name or ID of a node"), ValidArgsFunction: a.completeNodes(nil),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				n, err := c.ChangeNode(ctx, args[0], client.NodeChange{Revoked: true, By: cmp.Or(by, a.whoAnswers())})
-				return a.answer(n, err, func() string { return "Revoked: " + nodeText(n) })
-			})
-		},
+		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, args []string) error {
+			n, err := c.ChangeNode(ctx, args[0], client.NodeChange{Revoked: true, By: cmp.Or(by, a.whoAnswers())})
+			return a.answer(n, err, func() string { return "Revoked: " + nodeText(n) })
+		}),
 	}
 	addByFlag(cmd, &by)
 	return withJSON(cmd)
 }
 
 func (a *app) nodesForget() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "forget [flags] NODE", Short: "Remove a node that was revoked from the list",
 		Long: `Remove a node that was revoked from the list. Its key is unknown from then on: to
 ask again it needs no more than any other machine.`,
 		Args:              cmdline.Exactly("name or ID of a node"),
 		ValidArgsFunction: a.completeNodes(func(n client.Node) bool { return n.State == client.NodeRevoked }),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				n, err := c.Node(ctx, args[0])
-				if err == nil {
-					err = c.ForgetNode(ctx, n.ID)
-				}
-				return a.answer(n, err, func() string { return "Forgotten: " + nodeText(n) })
-			})
-		},
-	}
-	return withJSON(cmd)
+		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, args []string) error {
+			n, err := c.Node(ctx, args[0])
+			if err == nil {
+				err = c.ForgetNode(ctx, n.ID)
+			}
+			return a.answer(n, err, func() string { return "Forgotten: " + nodeText(n) })
+		}),
+	})
 }
 
 // addByFlag defines who decides.

@@ -33,7 +33,7 @@ The addresses in it are those of --nodes-advertise, or those that this machine
 has.`,
 		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+			err := a.withGateway(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				j, err := c.JoinNodes(ctx)
 				if err != nil {
 					return err
@@ -79,18 +79,13 @@ machine shows: it is made of its key and the gateway's. What else is said about 
 machine, but for the address, it says itself. With --quiet only the codes are
 printed.`,
 		Args: cmdline.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				list, err := c.NodeRequests(ctx)
-				if err != nil {
-					return err
-				}
-				if !all {
-					list = slices.DeleteFunc(list, answered)
-				}
-				return printList(a, list, func(q client.NodeRequest) string { return q.Code }, func() cmdline.Table { return requestTable(list, all, time.Now()) })
-			})
-		},
+		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, _ []string) error {
+			list, err := c.NodeRequests(ctx)
+			if !all {
+				list = slices.DeleteFunc(list, answered)
+			}
+			return printList(a, list, err, func(q client.NodeRequest) string { return q.Code }, func() cmdline.Table { return requestTable(list, all, time.Now()) })
+		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that were answered")
 	return withJSON(cmd)
@@ -145,7 +140,7 @@ ID or a key from corral nodes pending --json may stand for the code.`,
 			if err != nil {
 				return err
 			}
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+			return a.withGateway(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				n, err := c.ApproveNode(ctx, args[0], client.NodeAnswer{Name: name, Labels: labels, By: cmp.Or(by, a.whoAnswers())})
 				if err == nil && name == "" && n.Host != "" && !strings.EqualFold(n.Host, n.Name) {
 					a.warn(fmt.Sprintf("The machine calls itself %s, and is called %s here; corral nodes rename gives it another name.", brief(n.Host, mostOfCommand), visible(n.Name)))
@@ -177,12 +172,10 @@ func (a *app) nodesReject() *cobra.Command {
 		Use: "reject [flags] CODE", Short: "Refuse a machine that asks to be a node",
 		Long: "Refuse the machine that shows this code: it is told, and may ask again in an hour.",
 		Args: cmdline.Exactly("code that the machine shows"), ValidArgsFunction: first(a.completeCodes),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				err := c.RejectNode(ctx, args[0], cmp.Or(by, a.whoAnswers()))
-				return a.answer(rejected{args[0], "rejected"}, err, func() string { return "Rejected: " + visible(args[0]) })
-			})
-		},
+		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, args []string) error {
+			err := c.RejectNode(ctx, args[0], cmp.Or(by, a.whoAnswers()))
+			return a.answer(rejected{args[0], "rejected"}, err, func() string { return "Rejected: " + visible(args[0]) })
+		}),
 	}
 	addByFlag(cmd, &by)
 	return withJSON(cmd)
@@ -199,7 +192,7 @@ func (a *app) completeCodes(cmd *cobra.Command, _ []string, _ string) ([]string,
 }
 
 func (a *app) nodesTokens() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "tokens", Short: "Approve machines in advance, by setup tokens",
 		Long: `Approve machines in advance: a setup token pairs a machine without a person at
 the gateway. It is a secret; give it to corral node in a
@@ -207,10 +200,7 @@ file (--token-file) or in CORRAL_NODE_TOKEN, never on its command line.`,
 		Example: `  corral nodes tokens new --ttl 24h --uses 10 --label pool=ci
   corral nodes tokens ls
   corral nodes tokens rm 3f8k2m1x`,
-		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
-	}
-	cmd.AddCommand(a.tokensNew(), a.tokensLs(), a.tokensRm())
-	return cmd
+	}, a.tokensNew(), a.tokensLs(), a.tokensRm())
 }
 
 func (a *app) tokensNew() *cobra.Command {
@@ -233,7 +223,7 @@ func (a *app) tokensNew() *cobra.Command {
 			if n.Labels, err = parseLabels(words); err != nil {
 				return err
 			}
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+			return a.withGateway(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				made, err := c.NewNodeToken(ctx, n)
 				return a.answer(made, err, func() string { return made.Token })
 			})
@@ -248,40 +238,33 @@ func (a *app) tokensNew() *cobra.Command {
 }
 
 func (a *app) tokensLs() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "ls [flags]", Short: "List the setup tokens that can be used",
 		Args: cmdline.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				list, err := c.NodeTokens(ctx)
-				if err != nil {
-					return err
-				}
+		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, _ []string) error {
+			list, err := c.NodeTokens(ctx)
+			return printList(a, list, err, nil, func() cmdline.Table {
 				t := cmdline.Table{Headings: []string{"ID", "USES", "EXPIRES", "BY", "LABELS"}}
 				now := time.Now()
 				for _, k := range list {
 					t.Rows = append(t.Rows, []cmdline.Cell{{Text: k.ID}, {Text: fmt.Sprint(k.Left)}, {Text: words.Age(k.ExpiresAt.Sub(now))}, {Text: visible(k.By)}, {Text: labelsText(k.Labels)}})
 				}
-				return printList(a, list, nil, func() cmdline.Table { return t })
+				return t
 			})
-		},
-	}
-	return withJSON(cmd)
+		}),
+	})
 }
 
 func (a *app) tokensRm() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "rm [flags] ID", Short: "Withdraw a setup token", Aliases: []string{"remove"},
 		Long: "Withdraw a setup token: it pairs no machine any more. Those that it paired stay.",
 		Args: cmdline.Exactly("ID of a setup token"), ValidArgsFunction: first(a.completeTokens),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				err := c.WithdrawNodeToken(ctx, args[0])
-				return a.answer(withdrawn{args[0]}, err, func() string { return "Withdrawn: " + visible(args[0]) })
-			})
-		},
-	}
-	return withJSON(cmd)
+		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, args []string) error {
+			err := c.WithdrawNodeToken(ctx, args[0])
+			return a.answer(withdrawn{args[0]}, err, func() string { return "Withdrawn: " + visible(args[0]) })
+		}),
+	})
 }
 
 // completeTokens completes the IDs of setup tokens.

@@ -70,7 +70,7 @@ func (a *app) gatewayKeys(c *config.Config) ([]string, error) {
 // knownNodes are those of the gateway that runs, or that the last one left.
 func (a *app) knownNodes(cmd *cobra.Command) ([]client.Node, error) {
 	var list client.Nodes
-	err := a.withGateway(cmd, func(ctx context.Context, c *client.Client) (err error) {
+	err := a.withGateway(cmd.Context(), func(ctx context.Context, c *client.Client) (err error) {
 		list, err = c.Nodes(ctx)
 		return err
 	})

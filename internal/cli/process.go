@@ -33,7 +33,7 @@ type action struct {
 }
 
 func (a *app) processCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:   "process",
 		Short: "Do with a session what an agent does by the tool process",
 		Long: `Do with a session what an agent does by the tool process, and print what it gets:
@@ -41,9 +41,7 @@ the text for a model, or with --json the result. corral ps, logs, attach, kill a
 wait do the same for people.`,
 		Example: `  corral process send-keys repl 'print(6*7)' Enter
   corral process wait repl --pattern '>>> $'`,
-		Args: cobra.ArbitraryArgs,
-		RunE: onlyCommands,
-	}
+	})
 	for _, act := range a.actions() {
 		cmd.AddCommand(a.actionCommand(act))
 	}

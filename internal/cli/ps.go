@@ -34,7 +34,7 @@ one takes such a beginning.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withSessions(cmd.Context(), agent, func(list []session.Status) error {
 				shown := slices.DeleteFunc(slices.Clone(list), func(s session.Status) bool { return !all && s.Ended() })
-				return printList(a, shown, func(s session.Status) string { return s.ID }, func() cmdline.Table {
+				return printList(a, shown, nil, func(s session.Status) string { return s.ID }, func() cmdline.Table {
 					return sessionTable(list, shown, everyAgent(agent), time.Now())
 				})
 			})
@@ -150,10 +150,12 @@ func (a *app) answer(got any, err error, text func() string) error {
 	return a.printLine(text())
 }
 
-// printList prints a list: as JSON if that is wanted, with --quiet the name of each
-// that has one, and else as a table.
-func printList[T any](a *app, list []T, name func(T) string, rows func() cmdline.Table) error {
+// printList prints a list that a call returned: as JSON if that is wanted, with --quiet the
+// name of each that has one, and else as a table.
+func printList[T any](a *app, list []T, err error, name func(T) string, rows func() cmdline.Table) error {
 	switch {
+	case err != nil:
+		return err
 	case a.json():
 		return a.printJSON(append([]T{}, list...), nil)
 	case a.quiet && name != nil:

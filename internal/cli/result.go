@@ -83,8 +83,8 @@ func NewResult(run runner.Result, err error, took time.Duration) Result {
 
 // pending adds the approval that a command waits for.
 func (r *Result) pending(err error) {
-	var p *pendingError
-	if !errors.As(err, &p) {
+	p, ok := errors.AsType[*pendingError](err)
+	if !ok {
 		return
 	}
 	r.Host, r.Node, r.Cwd = p.rec.Host, p.rec.Node, p.rec.Cwd

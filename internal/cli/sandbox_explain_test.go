@@ -42,7 +42,7 @@ func wants(t *testing.T, out string, patterns ...string) {
 }
 
 func engineOfTwo() fakeEngine {
-	return fakeEngine{facts: doctor.EngineFacts{Name: "docker", Version: "1", Address: "unix:///d", Arch: "amd64", CPUs: 2, Local: true}, images: fakeImages{}}
+	return fakeEngine{facts: doctor.EngineFacts{Info: engine.Info{Name: "docker", Version: "1", Address: "unix:///d", Arch: "amd64", CPUs: 2, Local: true}}, images: fakeImages{}}
 }
 
 // What the engine does not have is told with where it is configured and what to

@@ -28,7 +28,7 @@ type sandboxDetails struct {
 }
 
 func (a *app) sandboxShow() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "show [flags] NAME", Short: "Show a sandbox",
 		Long: `Show a sandbox: whose it is, when it was used, its private
 workspace and its containers. The last of those is what commands go to; the
@@ -58,8 +58,7 @@ others are left for commands that have not ended yet.`,
 				return a.printSandbox(d)
 			})
 		},
-	}
-	return withJSON(cmd)
+	})
 }
 
 func (a *app) printSandbox(d sandboxDetails) error {

@@ -14,12 +14,6 @@ import (
 	"github.com/corral-exec/corral/gateway"
 )
 
-// sandboxKeptCommands are those of corral sandbox that work the same with a
-// gateway and without one.
-func (a *app) sandboxKeptCommands() []*cobra.Command {
-	return []*cobra.Command{a.sandboxRecreate(), a.sandboxPause(), a.sandboxResume(), a.sandboxLogs(), a.sandboxStats(), a.sandboxShell()}
-}
-
 func addLocalFlag(cmd *cobra.Command, local *bool) {
 	cmd.Flags().BoolVar(local, "local", false, "leave a gateway that runs alone")
 }

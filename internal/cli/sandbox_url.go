@@ -29,7 +29,7 @@ key, or the token that --json prints.`,
 			if err != nil {
 				return err
 			}
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+			return a.withGateway(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				got, err := c.SandboxAddress(ctx, args[0], port)
 				switch {
 				case err != nil:

@@ -16,26 +16,23 @@ import (
 )
 
 func (a *app) sandboxCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:   "sandbox",
 		Short: "List, look at and remove sandboxes",
 		Long: `List, look at and remove the containers that commands run in.
 
 A container is made when the first command needs it and stays for the next. It
 belongs to the state directory that it was made with.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: onlyCommands,
-	}
-	a.addEngineFlag(cmd, cmd.PersistentFlags())
-	cmd.AddCommand(a.sandboxList(), a.sandboxShow(), a.sandboxPrune(), a.sandboxRemove(), a.sandboxSweep(), a.sandboxExplain())
-	cmd.AddCommand(a.sandboxKeptCommands()...)
+	}, a.sandboxList(), a.sandboxShow(), a.sandboxPrune(), a.sandboxRemove(), a.sandboxSweep(), a.sandboxExplain(),
+		a.sandboxRecreate(), a.sandboxPause(), a.sandboxResume(), a.sandboxLogs(), a.sandboxStats(), a.sandboxShell(),
+		a.sandboxForward(), a.sandboxURL())
 	cmd.AddCommand(a.sandboxFileCommands()...)
-	cmd.AddCommand(a.sandboxForward(), a.sandboxURL())
+	a.addEngineFlag(cmd, cmd.PersistentFlags())
 	return cmd
 }
 
 func (a *app) sandboxList() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "ls [flags]", Short: "List the sandboxes of the state directory", Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withSandboxes(cmd.Context(), func(_ context.Context, _ daemon.Engine, _ string, rows []daemon.SandboxRow) error {
@@ -57,8 +54,7 @@ func (a *app) sandboxList() *cobra.Command {
 				return w.Flush()
 			})
 		},
-	}
-	return withJSON(cmd)
+	})
 }
 
 // namesOf has each sandbox once: there is a row for each of its containers.
@@ -105,23 +101,20 @@ func (a *app) removeSandbox(ctx context.Context, eng daemon.Engine, dir string, 
 }
 
 func (a *app) sandboxSweep() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use: "sweep [flags]", Short: "Remove containers that nobody will use again",
 		Long: `Remove containers that nobody will use again: ephemeral ones whose corral was
 killed, and those without state. It happens by itself before a
 sandbox is made.`,
 		Args: cmdline.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withEngine(cmd.Context(), func(ctx context.Context, eng daemon.Engine) error {
-				dir, err := a.stateDir()
-				if err != nil {
-					return err
-				}
-				return a.printRemoved(eng.Sweep(ctx, dir))
-			})
-		},
-	}
-	return withJSON(cmd)
+		RunE: runWith(a.withEngine, func(ctx context.Context, eng daemon.Engine, _ []string) error {
+			dir, err := a.stateDir()
+			if err != nil {
+				return err
+			}
+			return a.printRemoved(eng.Sweep(ctx, dir))
+		}),
+	})
 }
 
 func (a *app) withSandboxes(ctx context.Context, do func(context.Context, daemon.Engine, string, []daemon.SandboxRow) error) error {

@@ -19,24 +19,20 @@ It is state of the gateway, also across its restarts, and never written to the
 configuration. The host's approvals file can still be stricter.`
 
 func (a *app) sessionCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "session", Short: "Show and set the defaults of an agent's calls",
 		Long: sessionLong, Example: `  corral session set host=gateway ask=always
   corral session set ask=
   corral session show
   corral session reset`,
-		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
-	}
-	cmd.AddCommand(
+	},
 		a.overridesCommand("show", "Show what is set", cmdline.NoArgs, func(ctx context.Context, c *client.Client, _ []string) (config.Overrides, error) {
 			return c.Overrides(ctx)
 		}),
 		a.overridesCommand("set [flags] KEY=VALUE...", "Set some of it; KEY= is as configured again", cmdline.AtLeastOne("settings, such as ask=always"), setOverrides),
 		a.overridesCommand("reset", "Go by the configuration again", cmdline.NoArgs, func(ctx context.Context, c *client.Client, _ []string) (config.Overrides, error) {
 			return c.SetOverrides(ctx, config.Overrides{})
-		}),
-	)
-	return cmd
+		}))
 }
 
 // overrideWords are what can be set.

@@ -43,15 +43,14 @@ func newVersionInfo(linked string, build *debug.BuildInfo) versionInfo {
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return withJSON(&cobra.Command{
 		Use:   "version",
 		Short: "Say which version of corral this is",
 		Args:  cmdline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return a.printVersion()
 		},
-	}
-	return withJSON(cmd)
+	})
 }
 
 func (a *app) versionInfo() versionInfo {

@@ -30,8 +30,7 @@ var flagWords = strings.NewReplacer(
 // inWords is an error for people. Mistakes in a configuration are told in its own
 // words.
 func inWords(err error) string {
-	var bad *config.Error
-	if errors.As(err, &bad) {
+	if _, ok := errors.AsType[*config.Error](err); ok {
 		return words.OneLine(err.Error())
 	}
 	return inFlags(err.Error())

@@ -24,12 +24,9 @@ import (
 )
 
 func (a *app) workerCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "worker", Short: "Do the work that a service has for self-hosted sandboxes",
-		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
-	}
-	cmd.AddCommand(a.workerClaude())
-	return cmd
+	}, a.workerClaude())
 }
 
 const workerClaudeLong = `Run the tools of Claude's managed agents in sandboxes of the gateway. The worker
@@ -116,8 +113,7 @@ func (a *app) runWorkerClaude(ctx context.Context, o *workerFlags) (err error) {
 	// The SDK reads such variables where an item of the queue has no value.
 	environ := slices.DeleteFunc(slices.Clone(a.environ), func(kv string) bool { return strings.HasPrefix(kv, "ANTHROPIC_") })
 	err = job.Run(ctx, program, environ, a.stderr, o.Job)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Exited() {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
 		return &exitError{exit.ExitCode(), ""}
 	}
 	return err

@@ -1,6 +1,7 @@
 package cmdline
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -29,9 +30,7 @@ func Group(f *pflag.FlagSet, heading string, names ...string) {
 // WriteHelp prints what a command is for, in so many columns.
 func WriteHelp(w io.Writer, cmd *cobra.Command, width int) {
 	text := cmd.Long
-	if text == "" {
-		text = cmd.Short + "."
-	}
+	text = cmp.Or(text, cmd.Short+".")
 	fmt.Fprintln(w, text)
 	fmt.Fprintln(w, "\nUsage:")
 	switch {

@@ -95,8 +95,7 @@ type Engine interface {
 // keep it keeps in a directory of its own, which goes with it.
 type loneHost struct {
 	*hostexec.Executor
-	dir   *tempDir
-	probe *pathenv.LoginProbe
+	dir *tempDir
 }
 
 func openLone(o HostOptions) (_ Executor, err error) {
@@ -105,13 +104,12 @@ func openLone(o HostOptions) (_ Executor, err error) {
 	if g.dir, err = newTempDir(); err != nil {
 		return nil, err
 	}
-	g.probe = pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: o.Environ, Home: AccountHome(), Kept: o.LoginPath})
-	g.Executor, err = hostexec.New(hostexec.Config{
+	g.Executor, err = hostexec.Open(hostexec.Config{
 		StateDir: g.dir.path, Workspace: o.Workspace, InProcess: true, TakeOver: running,
-		Environ: o.Environ, LoginPath: g.probe.PATH, EnvPath: o.Rules.EnvPath, Keep: o.Rules.Keep,
+		Environ: o.Environ, EnvPath: o.Rules.EnvPath, Keep: o.Rules.Keep,
+		LoginProbe: pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: o.Environ, Home: AccountHome(), Kept: o.LoginPath}),
 	})
 	if err != nil {
-		g.probe.Close()
 		return nil, errors.Join(err, g.dir.Close())
 	}
 	return g, nil
@@ -128,9 +126,7 @@ func AccountHome() string {
 }
 
 func (g *loneHost) Close() error {
-	err := g.Executor.Close()
-	g.probe.Close()
-	return errors.Join(err, g.dir.Close())
+	return errors.Join(g.Executor.Close(), g.dir.Close())
 }
 
 // A progressLog shows progress in the log of a gateway: a line for each phase.

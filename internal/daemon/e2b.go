@@ -79,14 +79,17 @@ func (h *hosts) wantedE2B() poolSettings {
 }
 
 // e2bSandboxes are a gateway's sandboxes for clients of E2B.
-type e2bSandboxes struct{ *Gateway }
+type e2bSandboxes struct {
+	*Sandboxes
+	gateway *Gateway
+}
 
 var _ e2b.Sandboxes = e2bSandboxes{}
 
 // Warm implements e2b.Sandboxes.
 func (s e2bSandboxes) Warm(ctx context.Context, agent string) error {
-	a := s.hosts.of(agent)
-	if s.opt.SettingsOf(s.hosts.policies.agent(agent)).Mode == ModeOff {
+	a := s.gateway.hosts.of(agent)
+	if s.gateway.opt.SettingsOf(s.gateway.hosts.policies.agent(agent)).Mode == ModeOff {
 		return corral.Errorf(corral.ErrDenied, "set sandbox.mode to all, for all agents or for this one", "the agent %s has no sandbox", agent)
 	}
 	if _, err := a.Route(ctx, corral.Command{Args: []string{"true"}, Host: corral.HostSandbox}); err != nil {
@@ -109,31 +112,15 @@ func (s e2bSandboxes) Get(_ context.Context, name string) (api.Sandbox, error) {
 	if err != nil {
 		return api.Sandbox{}, err
 	}
-	return s.keeper().describe(found, nil)
-}
-
-func (s e2bSandboxes) Stats(ctx context.Context, name string) (api.SandboxStats, error) {
-	return s.keeper().Stats(ctx, name)
-}
-
-func (s e2bSandboxes) Remove(ctx context.Context, name string) error {
-	return s.keeper().Remove(ctx, name)
-}
-
-func (s e2bSandboxes) Pause(ctx context.Context, name string) error {
-	return s.keeper().Pause(ctx, name)
-}
-
-func (s e2bSandboxes) Resume(ctx context.Context, name string) error {
-	return s.keeper().Resume(ctx, name)
+	return s.describe(found, nil)
 }
 
 func (s e2bSandboxes) executor(agent, name string) (Executor, error) {
-	b, ok := s.hosts.e2b.Get(name)
+	b, ok := s.gateway.hosts.e2b.Get(name)
 	if !ok || b.Agent != agent {
 		return nil, corral.Errorf(corral.ErrNotFound, "", "the agent %s has no sandbox %.80q", agent, name)
 	}
-	return s.hosts.box(name, agent, ScopeKey(config.ScopeSession, agent, b.Session())).get()
+	return s.gateway.hosts.box(name, agent, ScopeKey(config.ScopeSession, agent, b.Session())).get()
 }
 
 // EndAfter implements e2b.Sandboxes.
@@ -182,10 +169,10 @@ func (s e2bSandboxes) DialPort(ctx context.Context, agent, name string, port int
 
 // Volume implements e2b.Sandboxes.
 func (s e2bSandboxes) Volume(ctx context.Context, agent, dir string) (files.FS, error) {
-	settings := s.opt.SettingsOf(s.hosts.policies.agent(agent))
+	settings := s.gateway.opt.SettingsOf(s.gateway.hosts.policies.agent(agent))
 	settings.Name, settings.Owner = "volumes", agent // of no sandbox
 	asE2B(&settings, "")
-	return s.opt.Backends.Volume(ctx, s.hosts.sandboxOptions(settings), dir)
+	return s.gateway.opt.Backends.Volume(ctx, s.gateway.hosts.sandboxOptions(settings), dir)
 }
 
 // RemoveVolume implements e2b.Sandboxes.
@@ -193,10 +180,10 @@ func (s e2bSandboxes) RemoveVolume(dir string) error { return private.Remove(dir
 
 // Forget closes a sandbox that was removed: its name is not used again.
 func (s e2bSandboxes) Forget(name string) error {
-	s.hosts.mu.Lock()
-	l := s.hosts.boxes[name]
-	delete(s.hosts.boxes, name)
-	s.hosts.mu.Unlock()
+	s.gateway.hosts.mu.Lock()
+	l := s.gateway.hosts.boxes[name]
+	delete(s.gateway.hosts.boxes, name)
+	s.gateway.hosts.mu.Unlock()
 	if l != nil {
 		if err := l.Close(); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -224,7 +225,7 @@ func (h hostPolicy) sayExec(agent, text string) (string, error) {
 
 // overridesText says what calls go by that say nothing.
 func overridesText(o config.Overrides, exec config.Exec, changed bool) string {
-	now := fmt.Sprintf("host=%s security=%s ask=%s node=%s", exec.Host.Value, exec.Security.Value, exec.Ask.Value, orNone(exec.Node.Value))
+	now := fmt.Sprintf("host=%s security=%s ask=%s node=%s", exec.Host.Value, exec.Security.Value, exec.Ask.Value, cmp.Or(exec.Node.Value, "(none)"))
 	switch {
 	case o == (config.Overrides{}) && changed:
 		return "Exec defaults are as configured again: " + now + "."
@@ -234,13 +235,6 @@ func overridesText(o config.Overrides, exec config.Exec, changed bool) string {
 		return "Exec defaults set (" + o.String() + "). They are now: " + now + "."
 	}
 	return "Exec defaults: " + now + " (set by /exec: " + o.String() + ")."
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "(none)"
-	}
-	return s
 }
 
 func (h hostPolicy) sayApprove(ctx context.Context, agent, text, bot, by string) (string, error) {

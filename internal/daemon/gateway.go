@@ -192,7 +192,7 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 		cfg.Token = token
 	}
 	s.e2b = e2b.New(e2b.Config{
-		Store: s.hosts.e2b, Sessions: s.sessions, Sandboxes: e2bSandboxes{s}, Grant: s.keys.Grant, Domain: cfg.Domain, CodeImage: images.Code, Log: s.log,
+		Store: s.hosts.e2b, Sessions: s.sessions, Sandboxes: e2bSandboxes{s.keeper(), s}, Grant: s.keys.Grant, Domain: cfg.Domain, CodeImage: images.Code, Log: s.log,
 		Settings: func() config.E2B { return s.hosts.policies.live.Config().Gateway.E2B },
 	})
 	cfg.E2B = s.e2b
@@ -271,19 +271,19 @@ func (s *Gateway) listenTCP(what, at string) error {
 
 // listenAsConfigured listens where the configuration says, too.
 func (s *Gateway) listenAsConfigured(c config.Gateway) error {
-	if at := c.Listen; at.Value != "" && s.opt.Listen == "" {
-		if err := CheckListen(fmt.Sprintf("gateway.listen %q (%s)", at.Value, at.Source), at.Value); err != nil {
+	tcp := func(key string, at policy.Setting[string]) error {
+		if err := CheckListen(fmt.Sprintf("%s %q (%s)", key, at.Value, at.Source), at.Value); err != nil {
 			return err
 		}
-		if err := s.listenTCP("gateway.listen", at.Value); err != nil {
+		return s.listenTCP(key, at.Value)
+	}
+	if c.Listen.Value != "" && s.opt.Listen == "" {
+		if err := tcp("gateway.listen", c.Listen); err != nil {
 			return err
 		}
 	}
-	if at := c.E2B.Listen; at.Value != "" {
-		if err := CheckListen(fmt.Sprintf("gateway.e2b.listen %q (%s)", at.Value, at.Source), at.Value); err != nil {
-			return err
-		}
-		if err := s.listenTCP("gateway.e2b.listen", at.Value); err != nil {
+	if c.E2B.Listen.Value != "" {
+		if err := tcp("gateway.e2b.listen", c.E2B.Listen); err != nil {
 			return err
 		}
 		last := len(s.listeners) - 1

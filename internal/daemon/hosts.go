@@ -442,12 +442,6 @@ type KeeperOptions struct {
 	Log      *slog.Logger
 }
 
-// A keeper runs commands on this machine under a warden of its own.
-type keeper struct {
-	*hostexec.Executor
-	probe *pathenv.LoginProbe
-}
-
 // ofTerminal are the variables that are about the terminal in which a gateway
 // was started. Commands of its sessions have other terminals, or none.
 var ofTerminal = []string{"TERM", "TERMCAP", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "LINES", "COLUMNS", "TMUX", "TMUX_PANE", "STY", "WINDOW"}
@@ -460,29 +454,22 @@ func withoutTerminal(environ []string) []string {
 	})
 }
 
+// openKeeper opens this machine under a warden of its own.
 func openKeeper(o KeeperOptions) (Executor, error) {
 	o.Environ = withoutTerminal(o.Environ)
-	k := &keeper{probe: pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: o.Environ, Home: AccountHome()})}
-	var err error
-	k.Executor, err = hostexec.New(hostexec.Config{
-		StateDir: o.StateDir, Workspace: o.Workspace, Node: o.Node, Environ: o.Environ, LoginPath: k.probe.PATH, Log: o.Log,
+	probe := pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: o.Environ, Home: AccountHome()})
+	ex, err := hostexec.Open(hostexec.Config{
+		StateDir: o.StateDir, Workspace: o.Workspace, Node: o.Node, Environ: o.Environ, LoginProbe: probe, Log: o.Log,
 		TakeOver: sweepTempDirs(),
 	})
 	if err != nil {
-		k.probe.Close()
 		return nil, err
 	}
 	// The shell is asked now, so that the first command need not wait for it.
 	asked, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, _ = k.probe.PATH(asked)
-	return k, nil
-}
-
-func (k *keeper) Close() error {
-	err := k.Executor.Close()
-	k.probe.Close()
-	return err
+	_, _ = probe.PATH(asked)
+	return ex, nil
 }
 
 // sandboxOf is a sandbox of an agent, by the settings of now.

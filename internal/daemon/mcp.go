@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -61,9 +62,7 @@ func (s *Gateway) approves(ctx context.Context) (may bool, always error) {
 // ServeHTTP passes a request on to the server of its agent.
 func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	agent := r.Header.Get(api.HeaderAgent)
-	if agent == "" {
-		agent = session.DefaultAgent
-	}
+	agent = cmp.Or(agent, session.DefaultAgent)
 	if err := session.ValidateAgent(agent); err != nil {
 		mcp.Refuse(w, err)
 		return

@@ -177,17 +177,11 @@ func OpenEngine(ctx context.Context, choice string) (Engine, error) {
 func (e hostEngine) Facts(ctx context.Context) (doctor.EngineFacts, error) {
 	info, err := e.Info(ctx)
 	if err != nil {
-		return doctor.EngineFacts{Address: info.Address}, err
+		return doctor.EngineFacts{Info: info}, err
 	}
-	f := doctor.EngineFacts{
-		Name: info.Name, Version: info.Version, Address: info.Address, Arch: info.Arch, CPUs: info.CPUs,
-		Runtimes: info.Runtimes, DefaultRuntime: info.Default, Closed: info.Closed(),
-		Rootless: info.Rootless, Security: info.Security, Cgroup: info.Cgroup, Local: info.Local,
-	}
-	slices.Sort(f.Runtimes)
+	slices.Sort(info.Runtimes)
 	v, err := e.Versions(ctx)
-	f.API, f.Runc = v.API, doctor.RuncBuild{Version: v.Runc, Revision: v.RuncRevision}
-	return f, err
+	return doctor.EngineFacts{Info: info, API: v.API, Build: doctor.RuncBuild{Version: v.Runc, Revision: v.RuncRevision}}, err
 }
 
 func (e hostEngine) Check(ctx context.Context, s engine.Spec) ([]engine.Lack, error) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/engines"
 )
 
@@ -68,7 +69,7 @@ func TestCheckRunc(t *testing.T) {
 		{RuncBuild{}, Warn, []string{"does not say"}, nil},
 		{RuncBuild{"crun", ""}, Warn, []string{"does not say"}, nil},
 	} {
-		got := Runc(EngineFacts{Runc: tc.build})
+		got := Runc(EngineFacts{Build: tc.build})
 		check(t, tc.build.Version, got, tc.status, tc.open...)
 		for _, cve := range tc.shut {
 			if strings.Contains(got.Summary, cve) {
@@ -99,7 +100,7 @@ func TestCompareVersions(t *testing.T) {
 }
 
 func TestCheckEngine(t *testing.T) {
-	local := EngineFacts{Name: "docker", Version: "28.1", API: "1.49", Address: "unix:///s", Arch: "arm64", Local: true}
+	local := EngineFacts{Info: engine.Info{Name: "docker", Version: "28.1", Address: "unix:///s", Arch: "arm64", Local: true}, API: "1.49"}
 	check(t, "new", Engine(local), OK, "docker 28.1", "1.49", "linux/arm64", "unix:///s")
 	old := local
 	old.API = "1.40"
@@ -133,25 +134,25 @@ func TestCheckSocket(t *testing.T) {
 }
 
 func TestCheckKernel(t *testing.T) {
-	f := EngineFacts{Runtimes: []string{"runc", "runsc"}, DefaultRuntime: "runc"}
+	f := EngineFacts{Info: engine.Info{Runtimes: []string{"runc", "runsc"}, Default: "runc"}}
 	check(t, "runtimes", Runtimes(f, ""), OK, "runc, runsc", "default runc")
 	check(t, "wanted", Runtimes(f, "runsc"), OK)
 	check(t, "missing", Runtimes(f, "kata"), Fail, "kata", "daemon.json")
-	f.Closed = []string{"runsc"}
+	f.RuntimeArgs = map[string][]string{"runsc": {}}
 	check(t, "gVisor in messages", Runtimes(f, ""), OK, "gVisor as runsc", "--host-uds=open")
-	check(t, "no gVisor", Runtimes(EngineFacts{Runtimes: []string{"runc"}}, ""), OK, "share the machine's kernel")
+	check(t, "no gVisor", Runtimes(EngineFacts{Info: engine.Info{Runtimes: []string{"runc"}}}, ""), OK, "share the machine's kernel")
 
-	check(t, "v2", Cgroup(EngineFacts{Cgroup: "2"}), OK)
-	check(t, "v1", Cgroup(EngineFacts{Cgroup: "1"}), Warn, "unified_cgroup_hierarchy")
+	check(t, "v2", Cgroup(EngineFacts{Info: engine.Info{Cgroup: "2"}}), OK)
+	check(t, "v1", Cgroup(EngineFacts{Info: engine.Info{Cgroup: "1"}}), Warn, "unified_cgroup_hierarchy")
 	check(t, "v?", Cgroup(EngineFacts{}), Warn, "unknown")
 
-	check(t, "builtin", Seccomp(EngineFacts{Security: []string{"name=apparmor", "name=seccomp,profile=builtin"}}), OK, "builtin")
-	check(t, "default", Seccomp(EngineFacts{Security: []string{"name=seccomp"}}), OK, "default")
-	check(t, "unconfined", Seccomp(EngineFacts{Security: []string{"name=seccomp,profile=unconfined"}}), Warn, "seccomp-profile")
-	check(t, "none", Seccomp(EngineFacts{Security: []string{"name=apparmor"}}), Warn, "no seccomp")
+	check(t, "builtin", Seccomp(EngineFacts{Info: engine.Info{Security: []string{"name=apparmor", "name=seccomp,profile=builtin"}}}), OK, "builtin")
+	check(t, "default", Seccomp(EngineFacts{Info: engine.Info{Security: []string{"name=seccomp"}}}), OK, "default")
+	check(t, "unconfined", Seccomp(EngineFacts{Info: engine.Info{Security: []string{"name=seccomp,profile=unconfined"}}}), Warn, "seccomp-profile")
+	check(t, "none", Seccomp(EngineFacts{Info: engine.Info{Security: []string{"name=apparmor"}}}), Warn, "no seccomp")
 
 	check(t, "privileges", Privileges(EngineFacts{}), OK, "each time")
-	if c := Privileges(EngineFacts{Security: []string{"name=no-new-privileges"}}); c.Meaning != "" {
+	if c := Privileges(EngineFacts{Info: engine.Info{Security: []string{"name=no-new-privileges"}}}); c.Meaning != "" {
 		t.Error(c.Meaning)
 	}
 }

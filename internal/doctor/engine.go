@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral/internal/words"
+	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/engines"
 )
 
@@ -81,7 +82,7 @@ func Socket(address string, uid int, mode func(string) (fs.FileMode, error)) Fin
 }
 
 func Runtimes(f EngineFacts, wanted string) Finding {
-	c := Fine("runtimes", "%s (default %s)", strings.Join(f.Runtimes, ", "), cmp.Or(f.DefaultRuntime, "not named"))
+	c := Fine("runtimes", "%s (default %s)", strings.Join(f.Runtimes, ", "), cmp.Or(f.Default, "not named"))
 	has := func(r string) bool { return slices.Contains(f.Runtimes, r) }
 	switch {
 	case wanted != "" && !has(wanted):
@@ -90,8 +91,8 @@ func Runtimes(f EngineFacts, wanted string) Finding {
 		c.Fix = "add it to the engine's configuration (" + runtimesOf(f.Name) + "), or choose another with --runtime"
 	case !has("runsc"):
 		c.Meaning = "There is no gVisor (runsc): sandboxes share the machine's kernel. For code you have reason to fear, install it and use --runtime runsc."
-	case len(f.Closed) > 0:
-		c.Meaning = fmt.Sprintf("gVisor as %s does not let a sandbox dial the socket of its gateway, so output and input travel in messages, several times as slowly.", strings.Join(f.Closed, ", "))
+	case len(f.Closed()) > 0:
+		c.Meaning = fmt.Sprintf("gVisor as %s does not let a sandbox dial the socket of its gateway, so output and input travel in messages, several times as slowly.", strings.Join(f.Closed(), ", "))
 		c.Fix = `add "--host-uds=open" to its runtimeArgs in /etc/docker/daemon.json; docs/reference/engines.md says what that exposes`
 	}
 	return c
@@ -191,19 +192,9 @@ func versionNumbers(v string) []int {
 
 // EngineFacts are the properties of an engine that corral doctor checks.
 type EngineFacts struct {
-	Name, Version  string
-	API            string // version of its API; empty if the API has no version of its own
-	Address        string
-	Arch           string // as GOARCH
-	CPUs           int
-	Runtimes       []string
-	DefaultRuntime string
-	Closed         []string // runtimes of gVisor that let a sandbox dial no socket of this machine
-	Rootless       bool
-	Security       []string // as the engine names them: "name=seccomp,profile=default", …
-	Cgroup         string   // "1" or "2"
-	Local          bool     // it sees this machine's files
-	Runc           RuncBuild
+	engine.Info
+	API   string // version of its API; empty if the API has no version of its own
+	Build RuncBuild
 }
 
 // RuncBuild is the OCI runtime as the engine describes it.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,9 +32,7 @@ func Approvals(path string) (Finding, approval.Host) {
 	err = errors.Join(err, file.Close())
 	if err != nil {
 		f := Failed(name, err, ClosedMeaning)
-		if f.Fix == "" {
-			f.Fix = "correct " + path
-		}
+		f.Fix = cmp.Or(f.Fix, "correct "+path)
 		return f, host
 	}
 	info, err := os.Stat(path)

@@ -64,7 +64,7 @@ func (b RuncBuild) String() string {
 // Runc looks for holes by which a container gets out.
 func Runc(f EngineFacts) Finding {
 	const name = "runc"
-	b := f.Runc
+	b := f.Build
 	if slices.Equal(versionNumbers(b.Version)[:3], []int{0, 0, 0}) {
 		return Finding{Name: name, Status: Warn, Summary: "the engine does not say which runc it has",
 			Meaning: "It cannot be told whether containers can break out by a hole that is known.",

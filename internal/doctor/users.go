@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral/sandbox"
-	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Users says whether sandboxes have users of their own, and whether the IDs of these are
@@ -21,7 +20,7 @@ func Users(cfg sandbox.Config, f EngineFacts) Finding {
 	if cfg.Isolation.Root {
 		return Fine(name, "commands are root in sandboxes (sandbox.root), and outside the owner of their files")
 	}
-	why, err := cfg.SharedUser(engine.Info{Name: f.Name, Address: f.Address, Arch: f.Arch, Local: f.Local, Rootless: f.Rootless})
+	why, err := cfg.SharedUser(f.Info)
 	if err != nil { // corral sandbox explain shows the details
 		return Failed(name, err, "It is not known which users sandboxes have.")
 	}

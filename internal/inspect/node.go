@@ -65,9 +65,7 @@ func (m *Machine) NodePolicy(r node.Report) *NodePolicy {
 		return fail(err)
 	}
 	host, err := f.Rules(session.DefaultAgent)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
+	err = errors.Join(err, f.Close())
 	effective := approval.Effective(requested, host.Settings)
 	p.Security, p.Ask = effective.Security, effective.Ask
 	p.Rules = len(of.Tools.Exec.Rules) + len(host.Rules)

@@ -182,7 +182,7 @@ func (m *Machine) askEngine(ctx context.Context, to *SandboxEngine) (daemon.Engi
 		var f doctor.EngineFacts
 		if f, err = eng.Facts(ctx); err == nil {
 			to.Name, to.Version, to.Address = f.Name, f.Version, f.Address
-			return eng, engine.Info{Name: f.Name, Version: f.Version, Address: f.Address, Arch: f.Arch, Local: f.Local, Security: f.Security, Rootless: f.Rootless, CPUs: f.CPUs, Default: f.DefaultRuntime}
+			return eng, f.Info
 		}
 		err = errors.Join(err, eng.Close())
 	}

@@ -335,12 +335,7 @@ func (s *Sources) secrets(p string) []string {
 
 // oneOf reports whether a path is in a list.
 func oneOf(p string, list []string) bool {
-	for _, one := range list {
-		if fold(p) == fold(one) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(one string) bool { return fold(p) == fold(one) })
 }
 
 func isEngineSocket(name string) bool { return oneOf(name, engineSockets) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"syscall"
 
 	"github.com/corral-exec/corral"
@@ -48,12 +49,7 @@ func (l *local) fail(what, name string, err error) error {
 	}
 	outside, kind := (*outsideError)(nil), (*kindError)(nil)
 	is := func(errnos ...error) bool {
-		for _, e := range errnos {
-			if errors.Is(err, e) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(errnos, func(e error) bool { return errors.Is(err, e) })
 	}
 	as := func(k error, hint string) error {
 		return corral.Errorf(k, hint, "cannot %s %s: %w", what, l.show(name), err)

@@ -128,9 +128,7 @@ func (s *Server) call(ctx context.Context, req *sdk.CallToolRequest) (_ *sdk.Cal
 // notify sends progress to a client: the seconds so far, and the end of the output.
 func (s *Server) notify(ctx context.Context, client *sdk.ServerSession, token any, p tool.Progress) {
 	message := strings.TrimSpace(p.Tail)
-	if message == "" {
-		message = fmt.Sprintf("session %s: no output yet", p.SessionID)
-	}
+	message = cmp.Or(message, fmt.Sprintf("session %s: no output yet", p.SessionID))
 	err := client.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
 		ProgressToken: token, Progress: p.Elapsed.Seconds(), Message: message,
 	})

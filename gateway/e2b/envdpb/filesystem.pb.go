@@ -9,6 +9,7 @@ package envdpb
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -256,27 +257,27 @@ func (x *EntryInfo) GetMetadata() map[string]string {
 	return nil
 }
 
-type StatRequest struct {
+type PathRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *StatRequest) Reset() {
-	*x = StatRequest{}
+func (x *PathRequest) Reset() {
+	*x = PathRequest{}
 	mi := &file_filesystem_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StatRequest) String() string {
+func (x *PathRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StatRequest) ProtoMessage() {}
+func (*PathRequest) ProtoMessage() {}
 
-func (x *StatRequest) ProtoReflect() protoreflect.Message {
+func (x *PathRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_filesystem_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -288,39 +289,39 @@ func (x *StatRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StatRequest.ProtoReflect.Descriptor instead.
-func (*StatRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use PathRequest.ProtoReflect.Descriptor instead.
+func (*PathRequest) Descriptor() ([]byte, []int) {
 	return file_filesystem_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *StatRequest) GetPath() string {
+func (x *PathRequest) GetPath() string {
 	if x != nil {
 		return x.Path
 	}
 	return ""
 }
 
-type StatResponse struct {
+type EntryResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Entry         *EntryInfo             `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *StatResponse) Reset() {
-	*x = StatResponse{}
+func (x *EntryResponse) Reset() {
+	*x = EntryResponse{}
 	mi := &file_filesystem_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StatResponse) String() string {
+func (x *EntryResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StatResponse) ProtoMessage() {}
+func (*EntryResponse) ProtoMessage() {}
 
-func (x *StatResponse) ProtoReflect() protoreflect.Message {
+func (x *EntryResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_filesystem_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -332,100 +333,12 @@ func (x *StatResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StatResponse.ProtoReflect.Descriptor instead.
-func (*StatResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use EntryResponse.ProtoReflect.Descriptor instead.
+func (*EntryResponse) Descriptor() ([]byte, []int) {
 	return file_filesystem_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *StatResponse) GetEntry() *EntryInfo {
-	if x != nil {
-		return x.Entry
-	}
-	return nil
-}
-
-type MakeDirRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MakeDirRequest) Reset() {
-	*x = MakeDirRequest{}
-	mi := &file_filesystem_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MakeDirRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MakeDirRequest) ProtoMessage() {}
-
-func (x *MakeDirRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MakeDirRequest.ProtoReflect.Descriptor instead.
-func (*MakeDirRequest) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *MakeDirRequest) GetPath() string {
-	if x != nil {
-		return x.Path
-	}
-	return ""
-}
-
-type MakeDirResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Entry         *EntryInfo             `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MakeDirResponse) Reset() {
-	*x = MakeDirResponse{}
-	mi := &file_filesystem_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MakeDirResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MakeDirResponse) ProtoMessage() {}
-
-func (x *MakeDirResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MakeDirResponse.ProtoReflect.Descriptor instead.
-func (*MakeDirResponse) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *MakeDirResponse) GetEntry() *EntryInfo {
+func (x *EntryResponse) GetEntry() *EntryInfo {
 	if x != nil {
 		return x.Entry
 	}
@@ -442,7 +355,7 @@ type MoveRequest struct {
 
 func (x *MoveRequest) Reset() {
 	*x = MoveRequest{}
-	mi := &file_filesystem_proto_msgTypes[5]
+	mi := &file_filesystem_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -454,7 +367,7 @@ func (x *MoveRequest) String() string {
 func (*MoveRequest) ProtoMessage() {}
 
 func (x *MoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[5]
+	mi := &file_filesystem_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -467,7 +380,7 @@ func (x *MoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRequest.ProtoReflect.Descriptor instead.
 func (*MoveRequest) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{5}
+	return file_filesystem_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *MoveRequest) GetSource() string {
@@ -484,50 +397,6 @@ func (x *MoveRequest) GetDestination() string {
 	return ""
 }
 
-type MoveResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Entry         *EntryInfo             `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MoveResponse) Reset() {
-	*x = MoveResponse{}
-	mi := &file_filesystem_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MoveResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MoveResponse) ProtoMessage() {}
-
-func (x *MoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MoveResponse.ProtoReflect.Descriptor instead.
-func (*MoveResponse) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *MoveResponse) GetEntry() *EntryInfo {
-	if x != nil {
-		return x.Entry
-	}
-	return nil
-}
-
 type ListDirRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -538,7 +407,7 @@ type ListDirRequest struct {
 
 func (x *ListDirRequest) Reset() {
 	*x = ListDirRequest{}
-	mi := &file_filesystem_proto_msgTypes[7]
+	mi := &file_filesystem_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +419,7 @@ func (x *ListDirRequest) String() string {
 func (*ListDirRequest) ProtoMessage() {}
 
 func (x *ListDirRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[7]
+	mi := &file_filesystem_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +432,7 @@ func (x *ListDirRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDirRequest.ProtoReflect.Descriptor instead.
 func (*ListDirRequest) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{7}
+	return file_filesystem_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListDirRequest) GetPath() string {
@@ -589,7 +458,7 @@ type ListDirResponse struct {
 
 func (x *ListDirResponse) Reset() {
 	*x = ListDirResponse{}
-	mi := &file_filesystem_proto_msgTypes[8]
+	mi := &file_filesystem_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +470,7 @@ func (x *ListDirResponse) String() string {
 func (*ListDirResponse) ProtoMessage() {}
 
 func (x *ListDirResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[8]
+	mi := &file_filesystem_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +483,7 @@ func (x *ListDirResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDirResponse.ProtoReflect.Descriptor instead.
 func (*ListDirResponse) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{8}
+	return file_filesystem_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListDirResponse) GetEntries() []*EntryInfo {
@@ -622,86 +491,6 @@ func (x *ListDirResponse) GetEntries() []*EntryInfo {
 		return x.Entries
 	}
 	return nil
-}
-
-type RemoveRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RemoveRequest) Reset() {
-	*x = RemoveRequest{}
-	mi := &file_filesystem_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RemoveRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RemoveRequest) ProtoMessage() {}
-
-func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
-func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *RemoveRequest) GetPath() string {
-	if x != nil {
-		return x.Path
-	}
-	return ""
-}
-
-type RemoveResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RemoveResponse) Reset() {
-	*x = RemoveResponse{}
-	mi := &file_filesystem_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RemoveResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RemoveResponse) ProtoMessage() {}
-
-func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
-func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{10}
 }
 
 type FilesystemEvent struct {
@@ -715,7 +504,7 @@ type FilesystemEvent struct {
 
 func (x *FilesystemEvent) Reset() {
 	*x = FilesystemEvent{}
-	mi := &file_filesystem_proto_msgTypes[11]
+	mi := &file_filesystem_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +516,7 @@ func (x *FilesystemEvent) String() string {
 func (*FilesystemEvent) ProtoMessage() {}
 
 func (x *FilesystemEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[11]
+	mi := &file_filesystem_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +529,7 @@ func (x *FilesystemEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilesystemEvent.ProtoReflect.Descriptor instead.
 func (*FilesystemEvent) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{11}
+	return file_filesystem_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FilesystemEvent) GetName() string {
@@ -764,7 +553,7 @@ func (x *FilesystemEvent) GetEntry() *EntryInfo {
 	return nil
 }
 
-type WatchDirRequest struct {
+type WatchRequest struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	Path               string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	Recursive          bool                   `protobuf:"varint,2,opt,name=recursive,proto3" json:"recursive,omitempty"`
@@ -774,21 +563,21 @@ type WatchDirRequest struct {
 	sizeCache          protoimpl.SizeCache
 }
 
-func (x *WatchDirRequest) Reset() {
-	*x = WatchDirRequest{}
-	mi := &file_filesystem_proto_msgTypes[12]
+func (x *WatchRequest) Reset() {
+	*x = WatchRequest{}
+	mi := &file_filesystem_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *WatchDirRequest) String() string {
+func (x *WatchRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*WatchDirRequest) ProtoMessage() {}
+func (*WatchRequest) ProtoMessage() {}
 
-func (x *WatchDirRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[12]
+func (x *WatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_filesystem_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,33 +588,33 @@ func (x *WatchDirRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use WatchDirRequest.ProtoReflect.Descriptor instead.
-func (*WatchDirRequest) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{12}
+// Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
+func (*WatchRequest) Descriptor() ([]byte, []int) {
+	return file_filesystem_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *WatchDirRequest) GetPath() string {
+func (x *WatchRequest) GetPath() string {
 	if x != nil {
 		return x.Path
 	}
 	return ""
 }
 
-func (x *WatchDirRequest) GetRecursive() bool {
+func (x *WatchRequest) GetRecursive() bool {
 	if x != nil {
 		return x.Recursive
 	}
 	return false
 }
 
-func (x *WatchDirRequest) GetIncludeEntry() bool {
+func (x *WatchRequest) GetIncludeEntry() bool {
 	if x != nil {
 		return x.IncludeEntry
 	}
 	return false
 }
 
-func (x *WatchDirRequest) GetAllowNetworkMounts() bool {
+func (x *WatchRequest) GetAllowNetworkMounts() bool {
 	if x != nil {
 		return x.AllowNetworkMounts
 	}
@@ -846,7 +635,7 @@ type WatchDirResponse struct {
 
 func (x *WatchDirResponse) Reset() {
 	*x = WatchDirResponse{}
-	mi := &file_filesystem_proto_msgTypes[13]
+	mi := &file_filesystem_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +647,7 @@ func (x *WatchDirResponse) String() string {
 func (*WatchDirResponse) ProtoMessage() {}
 
 func (x *WatchDirResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[13]
+	mi := &file_filesystem_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +660,7 @@ func (x *WatchDirResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDirResponse.ProtoReflect.Descriptor instead.
 func (*WatchDirResponse) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{13}
+	return file_filesystem_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchDirResponse) GetEvent() isWatchDirResponse_Event {
@@ -881,7 +670,7 @@ func (x *WatchDirResponse) GetEvent() isWatchDirResponse_Event {
 	return nil
 }
 
-func (x *WatchDirResponse) GetStart() *WatchDirResponse_StartEvent {
+func (x *WatchDirResponse) GetStart() *emptypb.Empty {
 	if x != nil {
 		if x, ok := x.Event.(*WatchDirResponse_Start); ok {
 			return x.Start
@@ -899,7 +688,7 @@ func (x *WatchDirResponse) GetFilesystem() *FilesystemEvent {
 	return nil
 }
 
-func (x *WatchDirResponse) GetKeepalive() *WatchDirResponse_KeepAlive {
+func (x *WatchDirResponse) GetKeepalive() *emptypb.Empty {
 	if x != nil {
 		if x, ok := x.Event.(*WatchDirResponse_Keepalive); ok {
 			return x.Keepalive
@@ -913,7 +702,7 @@ type isWatchDirResponse_Event interface {
 }
 
 type WatchDirResponse_Start struct {
-	Start *WatchDirResponse_StartEvent `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+	Start *emptypb.Empty `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
 }
 
 type WatchDirResponse_Filesystem struct {
@@ -921,7 +710,7 @@ type WatchDirResponse_Filesystem struct {
 }
 
 type WatchDirResponse_Keepalive struct {
-	Keepalive *WatchDirResponse_KeepAlive `protobuf:"bytes,3,opt,name=keepalive,proto3,oneof"`
+	Keepalive *emptypb.Empty `protobuf:"bytes,3,opt,name=keepalive,proto3,oneof"`
 }
 
 func (*WatchDirResponse_Start) isWatchDirResponse_Event() {}
@@ -930,96 +719,28 @@ func (*WatchDirResponse_Filesystem) isWatchDirResponse_Event() {}
 
 func (*WatchDirResponse_Keepalive) isWatchDirResponse_Event() {}
 
-type CreateWatcherRequest struct {
-	state              protoimpl.MessageState `protogen:"open.v1"`
-	Path               string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Recursive          bool                   `protobuf:"varint,2,opt,name=recursive,proto3" json:"recursive,omitempty"`
-	IncludeEntry       bool                   `protobuf:"varint,3,opt,name=include_entry,json=includeEntry,proto3" json:"include_entry,omitempty"`
-	AllowNetworkMounts bool                   `protobuf:"varint,4,opt,name=allow_network_mounts,json=allowNetworkMounts,proto3" json:"allow_network_mounts,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
-}
-
-func (x *CreateWatcherRequest) Reset() {
-	*x = CreateWatcherRequest{}
-	mi := &file_filesystem_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateWatcherRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateWatcherRequest) ProtoMessage() {}
-
-func (x *CreateWatcherRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateWatcherRequest.ProtoReflect.Descriptor instead.
-func (*CreateWatcherRequest) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *CreateWatcherRequest) GetPath() string {
-	if x != nil {
-		return x.Path
-	}
-	return ""
-}
-
-func (x *CreateWatcherRequest) GetRecursive() bool {
-	if x != nil {
-		return x.Recursive
-	}
-	return false
-}
-
-func (x *CreateWatcherRequest) GetIncludeEntry() bool {
-	if x != nil {
-		return x.IncludeEntry
-	}
-	return false
-}
-
-func (x *CreateWatcherRequest) GetAllowNetworkMounts() bool {
-	if x != nil {
-		return x.AllowNetworkMounts
-	}
-	return false
-}
-
-type CreateWatcherResponse struct {
+type Watcher struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	WatcherId     string                 `protobuf:"bytes,1,opt,name=watcher_id,json=watcherId,proto3" json:"watcher_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CreateWatcherResponse) Reset() {
-	*x = CreateWatcherResponse{}
-	mi := &file_filesystem_proto_msgTypes[15]
+func (x *Watcher) Reset() {
+	*x = Watcher{}
+	mi := &file_filesystem_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CreateWatcherResponse) String() string {
+func (x *Watcher) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CreateWatcherResponse) ProtoMessage() {}
+func (*Watcher) ProtoMessage() {}
 
-func (x *CreateWatcherResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[15]
+func (x *Watcher) ProtoReflect() protoreflect.Message {
+	mi := &file_filesystem_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,56 +751,12 @@ func (x *CreateWatcherResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CreateWatcherResponse.ProtoReflect.Descriptor instead.
-func (*CreateWatcherResponse) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{15}
+// Deprecated: Use Watcher.ProtoReflect.Descriptor instead.
+func (*Watcher) Descriptor() ([]byte, []int) {
+	return file_filesystem_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *CreateWatcherResponse) GetWatcherId() string {
-	if x != nil {
-		return x.WatcherId
-	}
-	return ""
-}
-
-type GetWatcherEventsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	WatcherId     string                 `protobuf:"bytes,1,opt,name=watcher_id,json=watcherId,proto3" json:"watcher_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetWatcherEventsRequest) Reset() {
-	*x = GetWatcherEventsRequest{}
-	mi := &file_filesystem_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetWatcherEventsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetWatcherEventsRequest) ProtoMessage() {}
-
-func (x *GetWatcherEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetWatcherEventsRequest.ProtoReflect.Descriptor instead.
-func (*GetWatcherEventsRequest) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *GetWatcherEventsRequest) GetWatcherId() string {
+func (x *Watcher) GetWatcherId() string {
 	if x != nil {
 		return x.WatcherId
 	}
@@ -1095,7 +772,7 @@ type GetWatcherEventsResponse struct {
 
 func (x *GetWatcherEventsResponse) Reset() {
 	*x = GetWatcherEventsResponse{}
-	mi := &file_filesystem_proto_msgTypes[17]
+	mi := &file_filesystem_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +784,7 @@ func (x *GetWatcherEventsResponse) String() string {
 func (*GetWatcherEventsResponse) ProtoMessage() {}
 
 func (x *GetWatcherEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[17]
+	mi := &file_filesystem_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +797,7 @@ func (x *GetWatcherEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetWatcherEventsResponse.ProtoReflect.Descriptor instead.
 func (*GetWatcherEventsResponse) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{17}
+	return file_filesystem_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetWatcherEventsResponse) GetEvents() []*FilesystemEvent {
@@ -1130,164 +807,12 @@ func (x *GetWatcherEventsResponse) GetEvents() []*FilesystemEvent {
 	return nil
 }
 
-type RemoveWatcherRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	WatcherId     string                 `protobuf:"bytes,1,opt,name=watcher_id,json=watcherId,proto3" json:"watcher_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RemoveWatcherRequest) Reset() {
-	*x = RemoveWatcherRequest{}
-	mi := &file_filesystem_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RemoveWatcherRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RemoveWatcherRequest) ProtoMessage() {}
-
-func (x *RemoveWatcherRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RemoveWatcherRequest.ProtoReflect.Descriptor instead.
-func (*RemoveWatcherRequest) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *RemoveWatcherRequest) GetWatcherId() string {
-	if x != nil {
-		return x.WatcherId
-	}
-	return ""
-}
-
-type RemoveWatcherResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RemoveWatcherResponse) Reset() {
-	*x = RemoveWatcherResponse{}
-	mi := &file_filesystem_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RemoveWatcherResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RemoveWatcherResponse) ProtoMessage() {}
-
-func (x *RemoveWatcherResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RemoveWatcherResponse.ProtoReflect.Descriptor instead.
-func (*RemoveWatcherResponse) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{19}
-}
-
-type WatchDirResponse_StartEvent struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WatchDirResponse_StartEvent) Reset() {
-	*x = WatchDirResponse_StartEvent{}
-	mi := &file_filesystem_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WatchDirResponse_StartEvent) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WatchDirResponse_StartEvent) ProtoMessage() {}
-
-func (x *WatchDirResponse_StartEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WatchDirResponse_StartEvent.ProtoReflect.Descriptor instead.
-func (*WatchDirResponse_StartEvent) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{13, 0}
-}
-
-type WatchDirResponse_KeepAlive struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WatchDirResponse_KeepAlive) Reset() {
-	*x = WatchDirResponse_KeepAlive{}
-	mi := &file_filesystem_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WatchDirResponse_KeepAlive) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WatchDirResponse_KeepAlive) ProtoMessage() {}
-
-func (x *WatchDirResponse_KeepAlive) ProtoReflect() protoreflect.Message {
-	mi := &file_filesystem_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WatchDirResponse_KeepAlive.ProtoReflect.Descriptor instead.
-func (*WatchDirResponse_KeepAlive) Descriptor() ([]byte, []int) {
-	return file_filesystem_proto_rawDescGZIP(), []int{13, 1}
-}
-
 var File_filesystem_proto protoreflect.FileDescriptor
 
 const file_filesystem_proto_rawDesc = "" +
 	"\n" +
 	"\x10filesystem.proto\x12\n" +
-	"filesystem\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd1\x03\n" +
+	"filesystem\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd1\x03\n" +
 	"\tEntryInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x04type\x18\x02 \x01(\x0e2\x14.filesystem.FileTypeR\x04type\x12\x12\n" +
@@ -1305,64 +830,40 @@ const file_filesystem_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x11\n" +
 	"\x0f_symlink_target\"!\n" +
-	"\vStatRequest\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\";\n" +
-	"\fStatResponse\x12+\n" +
-	"\x05entry\x18\x01 \x01(\v2\x15.filesystem.EntryInfoR\x05entry\"$\n" +
-	"\x0eMakeDirRequest\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\">\n" +
-	"\x0fMakeDirResponse\x12+\n" +
+	"\vPathRequest\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"<\n" +
+	"\rEntryResponse\x12+\n" +
 	"\x05entry\x18\x01 \x01(\v2\x15.filesystem.EntryInfoR\x05entry\"G\n" +
 	"\vMoveRequest\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
-	"\vdestination\x18\x02 \x01(\tR\vdestination\";\n" +
-	"\fMoveResponse\x12+\n" +
-	"\x05entry\x18\x01 \x01(\v2\x15.filesystem.EntryInfoR\x05entry\":\n" +
+	"\vdestination\x18\x02 \x01(\tR\vdestination\":\n" +
 	"\x0eListDirRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05depth\x18\x02 \x01(\rR\x05depth\"B\n" +
 	"\x0fListDirResponse\x12/\n" +
-	"\aentries\x18\x01 \x03(\v2\x15.filesystem.EntryInfoR\aentries\"#\n" +
-	"\rRemoveRequest\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"\x10\n" +
-	"\x0eRemoveResponse\"\x8c\x01\n" +
+	"\aentries\x18\x01 \x03(\v2\x15.filesystem.EntryInfoR\aentries\"\x8c\x01\n" +
 	"\x0fFilesystemEvent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x04type\x18\x02 \x01(\x0e2\x15.filesystem.EventTypeR\x04type\x120\n" +
 	"\x05entry\x18\x03 \x01(\v2\x15.filesystem.EntryInfoH\x00R\x05entry\x88\x01\x01B\b\n" +
-	"\x06_entry\"\x9a\x01\n" +
-	"\x0fWatchDirRequest\x12\x12\n" +
+	"\x06_entry\"\x97\x01\n" +
+	"\fWatchRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1c\n" +
 	"\trecursive\x18\x02 \x01(\bR\trecursive\x12#\n" +
 	"\rinclude_entry\x18\x03 \x01(\bR\fincludeEntry\x120\n" +
-	"\x14allow_network_mounts\x18\x04 \x01(\bR\x12allowNetworkMounts\"\xfe\x01\n" +
-	"\x10WatchDirResponse\x12?\n" +
-	"\x05start\x18\x01 \x01(\v2'.filesystem.WatchDirResponse.StartEventH\x00R\x05start\x12=\n" +
+	"\x14allow_network_mounts\x18\x04 \x01(\bR\x12allowNetworkMounts\"\xc2\x01\n" +
+	"\x10WatchDirResponse\x12.\n" +
+	"\x05start\x18\x01 \x01(\v2\x16.google.protobuf.EmptyH\x00R\x05start\x12=\n" +
 	"\n" +
 	"filesystem\x18\x02 \x01(\v2\x1b.filesystem.FilesystemEventH\x00R\n" +
-	"filesystem\x12F\n" +
-	"\tkeepalive\x18\x03 \x01(\v2&.filesystem.WatchDirResponse.KeepAliveH\x00R\tkeepalive\x1a\f\n" +
-	"\n" +
-	"StartEvent\x1a\v\n" +
-	"\tKeepAliveB\a\n" +
-	"\x05event\"\x9f\x01\n" +
-	"\x14CreateWatcherRequest\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1c\n" +
-	"\trecursive\x18\x02 \x01(\bR\trecursive\x12#\n" +
-	"\rinclude_entry\x18\x03 \x01(\bR\fincludeEntry\x120\n" +
-	"\x14allow_network_mounts\x18\x04 \x01(\bR\x12allowNetworkMounts\"6\n" +
-	"\x15CreateWatcherResponse\x12\x1d\n" +
-	"\n" +
-	"watcher_id\x18\x01 \x01(\tR\twatcherId\"8\n" +
-	"\x17GetWatcherEventsRequest\x12\x1d\n" +
+	"filesystem\x126\n" +
+	"\tkeepalive\x18\x03 \x01(\v2\x16.google.protobuf.EmptyH\x00R\tkeepaliveB\a\n" +
+	"\x05event\"(\n" +
+	"\aWatcher\x12\x1d\n" +
 	"\n" +
 	"watcher_id\x18\x01 \x01(\tR\twatcherId\"O\n" +
 	"\x18GetWatcherEventsResponse\x123\n" +
-	"\x06events\x18\x01 \x03(\v2\x1b.filesystem.FilesystemEventR\x06events\"5\n" +
-	"\x14RemoveWatcherRequest\x12\x1d\n" +
-	"\n" +
-	"watcher_id\x18\x01 \x01(\tR\twatcherId\"\x17\n" +
-	"\x15RemoveWatcherResponse*i\n" +
+	"\x06events\x18\x01 \x03(\v2\x1b.filesystem.FilesystemEventR\x06events*i\n" +
 	"\bFileType\x12\x19\n" +
 	"\x15FILE_TYPE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eFILE_TYPE_FILE\x10\x01\x12\x17\n" +
@@ -1374,18 +875,18 @@ const file_filesystem_proto_rawDesc = "" +
 	"\x10EVENT_TYPE_WRITE\x10\x02\x12\x15\n" +
 	"\x11EVENT_TYPE_REMOVE\x10\x03\x12\x15\n" +
 	"\x11EVENT_TYPE_RENAME\x10\x04\x12\x14\n" +
-	"\x10EVENT_TYPE_CHMOD\x10\x052\x9f\x05\n" +
+	"\x10EVENT_TYPE_CHMOD\x10\x052\xd5\x04\n" +
 	"\n" +
-	"Filesystem\x129\n" +
-	"\x04Stat\x12\x17.filesystem.StatRequest\x1a\x18.filesystem.StatResponse\x12B\n" +
-	"\aMakeDir\x12\x1a.filesystem.MakeDirRequest\x1a\x1b.filesystem.MakeDirResponse\x129\n" +
-	"\x04Move\x12\x17.filesystem.MoveRequest\x1a\x18.filesystem.MoveResponse\x12B\n" +
-	"\aListDir\x12\x1a.filesystem.ListDirRequest\x1a\x1b.filesystem.ListDirResponse\x12?\n" +
-	"\x06Remove\x12\x19.filesystem.RemoveRequest\x1a\x1a.filesystem.RemoveResponse\x12G\n" +
-	"\bWatchDir\x12\x1b.filesystem.WatchDirRequest\x1a\x1c.filesystem.WatchDirResponse0\x01\x12T\n" +
-	"\rCreateWatcher\x12 .filesystem.CreateWatcherRequest\x1a!.filesystem.CreateWatcherResponse\x12]\n" +
-	"\x10GetWatcherEvents\x12#.filesystem.GetWatcherEventsRequest\x1a$.filesystem.GetWatcherEventsResponse\x12T\n" +
-	"\rRemoveWatcher\x12 .filesystem.RemoveWatcherRequest\x1a!.filesystem.RemoveWatcherResponseB2Z0github.com/corral-exec/corral/gateway/e2b/envdpbb\x06proto3"
+	"Filesystem\x12:\n" +
+	"\x04Stat\x12\x17.filesystem.PathRequest\x1a\x19.filesystem.EntryResponse\x12=\n" +
+	"\aMakeDir\x12\x17.filesystem.PathRequest\x1a\x19.filesystem.EntryResponse\x12:\n" +
+	"\x04Move\x12\x17.filesystem.MoveRequest\x1a\x19.filesystem.EntryResponse\x12B\n" +
+	"\aListDir\x12\x1a.filesystem.ListDirRequest\x1a\x1b.filesystem.ListDirResponse\x129\n" +
+	"\x06Remove\x12\x17.filesystem.PathRequest\x1a\x16.google.protobuf.Empty\x12D\n" +
+	"\bWatchDir\x12\x18.filesystem.WatchRequest\x1a\x1c.filesystem.WatchDirResponse0\x01\x12>\n" +
+	"\rCreateWatcher\x12\x18.filesystem.WatchRequest\x1a\x13.filesystem.Watcher\x12M\n" +
+	"\x10GetWatcherEvents\x12\x13.filesystem.Watcher\x1a$.filesystem.GetWatcherEventsResponse\x12<\n" +
+	"\rRemoveWatcher\x12\x13.filesystem.Watcher\x1a\x16.google.protobuf.EmptyB2Z0github.com/corral-exec/corral/gateway/e2b/envdpbb\x06proto3"
 
 var (
 	file_filesystem_proto_rawDescOnce sync.Once
@@ -1400,72 +901,60 @@ func file_filesystem_proto_rawDescGZIP() []byte {
 }
 
 var file_filesystem_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_filesystem_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_filesystem_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_filesystem_proto_goTypes = []any{
-	(FileType)(0),                       // 0: filesystem.FileType
-	(EventType)(0),                      // 1: filesystem.EventType
-	(*EntryInfo)(nil),                   // 2: filesystem.EntryInfo
-	(*StatRequest)(nil),                 // 3: filesystem.StatRequest
-	(*StatResponse)(nil),                // 4: filesystem.StatResponse
-	(*MakeDirRequest)(nil),              // 5: filesystem.MakeDirRequest
-	(*MakeDirResponse)(nil),             // 6: filesystem.MakeDirResponse
-	(*MoveRequest)(nil),                 // 7: filesystem.MoveRequest
-	(*MoveResponse)(nil),                // 8: filesystem.MoveResponse
-	(*ListDirRequest)(nil),              // 9: filesystem.ListDirRequest
-	(*ListDirResponse)(nil),             // 10: filesystem.ListDirResponse
-	(*RemoveRequest)(nil),               // 11: filesystem.RemoveRequest
-	(*RemoveResponse)(nil),              // 12: filesystem.RemoveResponse
-	(*FilesystemEvent)(nil),             // 13: filesystem.FilesystemEvent
-	(*WatchDirRequest)(nil),             // 14: filesystem.WatchDirRequest
-	(*WatchDirResponse)(nil),            // 15: filesystem.WatchDirResponse
-	(*CreateWatcherRequest)(nil),        // 16: filesystem.CreateWatcherRequest
-	(*CreateWatcherResponse)(nil),       // 17: filesystem.CreateWatcherResponse
-	(*GetWatcherEventsRequest)(nil),     // 18: filesystem.GetWatcherEventsRequest
-	(*GetWatcherEventsResponse)(nil),    // 19: filesystem.GetWatcherEventsResponse
-	(*RemoveWatcherRequest)(nil),        // 20: filesystem.RemoveWatcherRequest
-	(*RemoveWatcherResponse)(nil),       // 21: filesystem.RemoveWatcherResponse
-	nil,                                 // 22: filesystem.EntryInfo.MetadataEntry
-	(*WatchDirResponse_StartEvent)(nil), // 23: filesystem.WatchDirResponse.StartEvent
-	(*WatchDirResponse_KeepAlive)(nil),  // 24: filesystem.WatchDirResponse.KeepAlive
-	(*timestamppb.Timestamp)(nil),       // 25: google.protobuf.Timestamp
+	(FileType)(0),                    // 0: filesystem.FileType
+	(EventType)(0),                   // 1: filesystem.EventType
+	(*EntryInfo)(nil),                // 2: filesystem.EntryInfo
+	(*PathRequest)(nil),              // 3: filesystem.PathRequest
+	(*EntryResponse)(nil),            // 4: filesystem.EntryResponse
+	(*MoveRequest)(nil),              // 5: filesystem.MoveRequest
+	(*ListDirRequest)(nil),           // 6: filesystem.ListDirRequest
+	(*ListDirResponse)(nil),          // 7: filesystem.ListDirResponse
+	(*FilesystemEvent)(nil),          // 8: filesystem.FilesystemEvent
+	(*WatchRequest)(nil),             // 9: filesystem.WatchRequest
+	(*WatchDirResponse)(nil),         // 10: filesystem.WatchDirResponse
+	(*Watcher)(nil),                  // 11: filesystem.Watcher
+	(*GetWatcherEventsResponse)(nil), // 12: filesystem.GetWatcherEventsResponse
+	nil,                              // 13: filesystem.EntryInfo.MetadataEntry
+	(*timestamppb.Timestamp)(nil),    // 14: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),            // 15: google.protobuf.Empty
 }
 var file_filesystem_proto_depIdxs = []int32{
 	0,  // 0: filesystem.EntryInfo.type:type_name -> filesystem.FileType
-	25, // 1: filesystem.EntryInfo.modified_time:type_name -> google.protobuf.Timestamp
-	22, // 2: filesystem.EntryInfo.metadata:type_name -> filesystem.EntryInfo.MetadataEntry
-	2,  // 3: filesystem.StatResponse.entry:type_name -> filesystem.EntryInfo
-	2,  // 4: filesystem.MakeDirResponse.entry:type_name -> filesystem.EntryInfo
-	2,  // 5: filesystem.MoveResponse.entry:type_name -> filesystem.EntryInfo
-	2,  // 6: filesystem.ListDirResponse.entries:type_name -> filesystem.EntryInfo
-	1,  // 7: filesystem.FilesystemEvent.type:type_name -> filesystem.EventType
-	2,  // 8: filesystem.FilesystemEvent.entry:type_name -> filesystem.EntryInfo
-	23, // 9: filesystem.WatchDirResponse.start:type_name -> filesystem.WatchDirResponse.StartEvent
-	13, // 10: filesystem.WatchDirResponse.filesystem:type_name -> filesystem.FilesystemEvent
-	24, // 11: filesystem.WatchDirResponse.keepalive:type_name -> filesystem.WatchDirResponse.KeepAlive
-	13, // 12: filesystem.GetWatcherEventsResponse.events:type_name -> filesystem.FilesystemEvent
-	3,  // 13: filesystem.Filesystem.Stat:input_type -> filesystem.StatRequest
-	5,  // 14: filesystem.Filesystem.MakeDir:input_type -> filesystem.MakeDirRequest
-	7,  // 15: filesystem.Filesystem.Move:input_type -> filesystem.MoveRequest
-	9,  // 16: filesystem.Filesystem.ListDir:input_type -> filesystem.ListDirRequest
-	11, // 17: filesystem.Filesystem.Remove:input_type -> filesystem.RemoveRequest
-	14, // 18: filesystem.Filesystem.WatchDir:input_type -> filesystem.WatchDirRequest
-	16, // 19: filesystem.Filesystem.CreateWatcher:input_type -> filesystem.CreateWatcherRequest
-	18, // 20: filesystem.Filesystem.GetWatcherEvents:input_type -> filesystem.GetWatcherEventsRequest
-	20, // 21: filesystem.Filesystem.RemoveWatcher:input_type -> filesystem.RemoveWatcherRequest
-	4,  // 22: filesystem.Filesystem.Stat:output_type -> filesystem.StatResponse
-	6,  // 23: filesystem.Filesystem.MakeDir:output_type -> filesystem.MakeDirResponse
-	8,  // 24: filesystem.Filesystem.Move:output_type -> filesystem.MoveResponse
-	10, // 25: filesystem.Filesystem.ListDir:output_type -> filesystem.ListDirResponse
-	12, // 26: filesystem.Filesystem.Remove:output_type -> filesystem.RemoveResponse
-	15, // 27: filesystem.Filesystem.WatchDir:output_type -> filesystem.WatchDirResponse
-	17, // 28: filesystem.Filesystem.CreateWatcher:output_type -> filesystem.CreateWatcherResponse
-	19, // 29: filesystem.Filesystem.GetWatcherEvents:output_type -> filesystem.GetWatcherEventsResponse
-	21, // 30: filesystem.Filesystem.RemoveWatcher:output_type -> filesystem.RemoveWatcherResponse
-	22, // [22:31] is the sub-list for method output_type
-	13, // [13:22] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	14, // 1: filesystem.EntryInfo.modified_time:type_name -> google.protobuf.Timestamp
+	13, // 2: filesystem.EntryInfo.metadata:type_name -> filesystem.EntryInfo.MetadataEntry
+	2,  // 3: filesystem.EntryResponse.entry:type_name -> filesystem.EntryInfo
+	2,  // 4: filesystem.ListDirResponse.entries:type_name -> filesystem.EntryInfo
+	1,  // 5: filesystem.FilesystemEvent.type:type_name -> filesystem.EventType
+	2,  // 6: filesystem.FilesystemEvent.entry:type_name -> filesystem.EntryInfo
+	15, // 7: filesystem.WatchDirResponse.start:type_name -> google.protobuf.Empty
+	8,  // 8: filesystem.WatchDirResponse.filesystem:type_name -> filesystem.FilesystemEvent
+	15, // 9: filesystem.WatchDirResponse.keepalive:type_name -> google.protobuf.Empty
+	8,  // 10: filesystem.GetWatcherEventsResponse.events:type_name -> filesystem.FilesystemEvent
+	3,  // 11: filesystem.Filesystem.Stat:input_type -> filesystem.PathRequest
+	3,  // 12: filesystem.Filesystem.MakeDir:input_type -> filesystem.PathRequest
+	5,  // 13: filesystem.Filesystem.Move:input_type -> filesystem.MoveRequest
+	6,  // 14: filesystem.Filesystem.ListDir:input_type -> filesystem.ListDirRequest
+	3,  // 15: filesystem.Filesystem.Remove:input_type -> filesystem.PathRequest
+	9,  // 16: filesystem.Filesystem.WatchDir:input_type -> filesystem.WatchRequest
+	9,  // 17: filesystem.Filesystem.CreateWatcher:input_type -> filesystem.WatchRequest
+	11, // 18: filesystem.Filesystem.GetWatcherEvents:input_type -> filesystem.Watcher
+	11, // 19: filesystem.Filesystem.RemoveWatcher:input_type -> filesystem.Watcher
+	4,  // 20: filesystem.Filesystem.Stat:output_type -> filesystem.EntryResponse
+	4,  // 21: filesystem.Filesystem.MakeDir:output_type -> filesystem.EntryResponse
+	4,  // 22: filesystem.Filesystem.Move:output_type -> filesystem.EntryResponse
+	7,  // 23: filesystem.Filesystem.ListDir:output_type -> filesystem.ListDirResponse
+	15, // 24: filesystem.Filesystem.Remove:output_type -> google.protobuf.Empty
+	10, // 25: filesystem.Filesystem.WatchDir:output_type -> filesystem.WatchDirResponse
+	11, // 26: filesystem.Filesystem.CreateWatcher:output_type -> filesystem.Watcher
+	12, // 27: filesystem.Filesystem.GetWatcherEvents:output_type -> filesystem.GetWatcherEventsResponse
+	15, // 28: filesystem.Filesystem.RemoveWatcher:output_type -> google.protobuf.Empty
+	20, // [20:29] is the sub-list for method output_type
+	11, // [11:20] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_filesystem_proto_init() }
@@ -1474,8 +963,8 @@ func file_filesystem_proto_init() {
 		return
 	}
 	file_filesystem_proto_msgTypes[0].OneofWrappers = []any{}
-	file_filesystem_proto_msgTypes[11].OneofWrappers = []any{}
-	file_filesystem_proto_msgTypes[13].OneofWrappers = []any{
+	file_filesystem_proto_msgTypes[6].OneofWrappers = []any{}
+	file_filesystem_proto_msgTypes[8].OneofWrappers = []any{
 		(*WatchDirResponse_Start)(nil),
 		(*WatchDirResponse_Filesystem)(nil),
 		(*WatchDirResponse_Keepalive)(nil),
@@ -1486,7 +975,7 @@ func file_filesystem_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_filesystem_proto_rawDesc), len(file_filesystem_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   23,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -9,6 +9,7 @@ package envdpb
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -324,42 +325,6 @@ func (*ProcessSelector_Pid) isProcessSelector_Selector() {}
 
 func (*ProcessSelector_Tag) isProcessSelector_Selector() {}
 
-type ListRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListRequest) Reset() {
-	*x = ListRequest{}
-	mi := &file_process_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListRequest) ProtoMessage() {}
-
-func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
-func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{4}
-}
-
 type ListResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Processes     []*ProcessInfo         `protobuf:"bytes,1,rep,name=processes,proto3" json:"processes,omitempty"`
@@ -369,7 +334,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_process_proto_msgTypes[5]
+	mi := &file_process_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -381,7 +346,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[5]
+	mi := &file_process_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -394,7 +359,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{5}
+	return file_process_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListResponse) GetProcesses() []*ProcessInfo {
@@ -416,7 +381,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_process_proto_msgTypes[6]
+	mi := &file_process_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -428,7 +393,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[6]
+	mi := &file_process_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -441,7 +406,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{6}
+	return file_process_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StartRequest) GetProcess() *ProcessConfig {
@@ -472,72 +437,28 @@ func (x *StartRequest) GetStdin() bool {
 	return false
 }
 
-type StartResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Event         *ProcessEvent          `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StartResponse) Reset() {
-	*x = StartResponse{}
-	mi := &file_process_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StartResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StartResponse) ProtoMessage() {}
-
-func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
-func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *StartResponse) GetEvent() *ProcessEvent {
-	if x != nil {
-		return x.Event
-	}
-	return nil
-}
-
-type ConnectRequest struct {
+type ProcessRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Process       *ProcessSelector       `protobuf:"bytes,1,opt,name=process,proto3" json:"process,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ConnectRequest) Reset() {
-	*x = ConnectRequest{}
-	mi := &file_process_proto_msgTypes[8]
+func (x *ProcessRequest) Reset() {
+	*x = ProcessRequest{}
+	mi := &file_process_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ConnectRequest) String() string {
+func (x *ProcessRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ConnectRequest) ProtoMessage() {}
+func (*ProcessRequest) ProtoMessage() {}
 
-func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[8]
+func (x *ProcessRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_process_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,40 +469,40 @@ func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ConnectRequest.ProtoReflect.Descriptor instead.
-func (*ConnectRequest) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{8}
+// Deprecated: Use ProcessRequest.ProtoReflect.Descriptor instead.
+func (*ProcessRequest) Descriptor() ([]byte, []int) {
+	return file_process_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *ConnectRequest) GetProcess() *ProcessSelector {
+func (x *ProcessRequest) GetProcess() *ProcessSelector {
 	if x != nil {
 		return x.Process
 	}
 	return nil
 }
 
-type ConnectResponse struct {
+type ProcessResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Event         *ProcessEvent          `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ConnectResponse) Reset() {
-	*x = ConnectResponse{}
-	mi := &file_process_proto_msgTypes[9]
+func (x *ProcessResponse) Reset() {
+	*x = ProcessResponse{}
+	mi := &file_process_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ConnectResponse) String() string {
+func (x *ProcessResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ConnectResponse) ProtoMessage() {}
+func (*ProcessResponse) ProtoMessage() {}
 
-func (x *ConnectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[9]
+func (x *ProcessResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_process_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,12 +513,12 @@ func (x *ConnectResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ConnectResponse.ProtoReflect.Descriptor instead.
-func (*ConnectResponse) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{9}
+// Deprecated: Use ProcessResponse.ProtoReflect.Descriptor instead.
+func (*ProcessResponse) Descriptor() ([]byte, []int) {
+	return file_process_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *ConnectResponse) GetEvent() *ProcessEvent {
+func (x *ProcessResponse) GetEvent() *ProcessEvent {
 	if x != nil {
 		return x.Event
 	}
@@ -620,7 +541,7 @@ type ProcessEvent struct {
 
 func (x *ProcessEvent) Reset() {
 	*x = ProcessEvent{}
-	mi := &file_process_proto_msgTypes[10]
+	mi := &file_process_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -632,7 +553,7 @@ func (x *ProcessEvent) String() string {
 func (*ProcessEvent) ProtoMessage() {}
 
 func (x *ProcessEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[10]
+	mi := &file_process_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -645,7 +566,7 @@ func (x *ProcessEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessEvent.ProtoReflect.Descriptor instead.
 func (*ProcessEvent) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{10}
+	return file_process_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ProcessEvent) GetEvent() isProcessEvent_Event {
@@ -682,7 +603,7 @@ func (x *ProcessEvent) GetEnd() *ProcessEvent_EndEvent {
 	return nil
 }
 
-func (x *ProcessEvent) GetKeepalive() *ProcessEvent_KeepAlive {
+func (x *ProcessEvent) GetKeepalive() *emptypb.Empty {
 	if x != nil {
 		if x, ok := x.Event.(*ProcessEvent_Keepalive); ok {
 			return x.Keepalive
@@ -708,7 +629,7 @@ type ProcessEvent_End struct {
 }
 
 type ProcessEvent_Keepalive struct {
-	Keepalive *ProcessEvent_KeepAlive `protobuf:"bytes,4,opt,name=keepalive,proto3,oneof"`
+	Keepalive *emptypb.Empty `protobuf:"bytes,4,opt,name=keepalive,proto3,oneof"`
 }
 
 func (*ProcessEvent_Start) isProcessEvent_Event() {}
@@ -729,7 +650,7 @@ type UpdateRequest struct {
 
 func (x *UpdateRequest) Reset() {
 	*x = UpdateRequest{}
-	mi := &file_process_proto_msgTypes[11]
+	mi := &file_process_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +662,7 @@ func (x *UpdateRequest) String() string {
 func (*UpdateRequest) ProtoMessage() {}
 
 func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[11]
+	mi := &file_process_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +675,7 @@ func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRequest) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{11}
+	return file_process_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UpdateRequest) GetProcess() *ProcessSelector {
@@ -771,42 +692,6 @@ func (x *UpdateRequest) GetPty() *PTY {
 	return nil
 }
 
-type UpdateResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UpdateResponse) Reset() {
-	*x = UpdateResponse{}
-	mi := &file_process_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UpdateResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UpdateResponse) ProtoMessage() {}
-
-func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateResponse.ProtoReflect.Descriptor instead.
-func (*UpdateResponse) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{12}
-}
-
 type ProcessInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Input:
@@ -820,7 +705,7 @@ type ProcessInput struct {
 
 func (x *ProcessInput) Reset() {
 	*x = ProcessInput{}
-	mi := &file_process_proto_msgTypes[13]
+	mi := &file_process_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -832,7 +717,7 @@ func (x *ProcessInput) String() string {
 func (*ProcessInput) ProtoMessage() {}
 
 func (x *ProcessInput) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[13]
+	mi := &file_process_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -845,7 +730,7 @@ func (x *ProcessInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessInput.ProtoReflect.Descriptor instead.
 func (*ProcessInput) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{13}
+	return file_process_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ProcessInput) GetInput() isProcessInput_Input {
@@ -899,7 +784,7 @@ type SendInputRequest struct {
 
 func (x *SendInputRequest) Reset() {
 	*x = SendInputRequest{}
-	mi := &file_process_proto_msgTypes[14]
+	mi := &file_process_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +796,7 @@ func (x *SendInputRequest) String() string {
 func (*SendInputRequest) ProtoMessage() {}
 
 func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[14]
+	mi := &file_process_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +809,7 @@ func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputRequest.ProtoReflect.Descriptor instead.
 func (*SendInputRequest) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{14}
+	return file_process_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SendInputRequest) GetProcess() *ProcessSelector {
@@ -941,42 +826,6 @@ func (x *SendInputRequest) GetInput() *ProcessInput {
 	return nil
 }
 
-type SendInputResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SendInputResponse) Reset() {
-	*x = SendInputResponse{}
-	mi := &file_process_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SendInputResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SendInputResponse) ProtoMessage() {}
-
-func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SendInputResponse.ProtoReflect.Descriptor instead.
-func (*SendInputResponse) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{15}
-}
-
 type StreamInputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -991,7 +840,7 @@ type StreamInputRequest struct {
 
 func (x *StreamInputRequest) Reset() {
 	*x = StreamInputRequest{}
-	mi := &file_process_proto_msgTypes[16]
+	mi := &file_process_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +852,7 @@ func (x *StreamInputRequest) String() string {
 func (*StreamInputRequest) ProtoMessage() {}
 
 func (x *StreamInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[16]
+	mi := &file_process_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +865,7 @@ func (x *StreamInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamInputRequest.ProtoReflect.Descriptor instead.
 func (*StreamInputRequest) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{16}
+	return file_process_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StreamInputRequest) GetEvent() isStreamInputRequest_Event {
@@ -1026,7 +875,7 @@ func (x *StreamInputRequest) GetEvent() isStreamInputRequest_Event {
 	return nil
 }
 
-func (x *StreamInputRequest) GetStart() *StreamInputRequest_StartEvent {
+func (x *StreamInputRequest) GetStart() *ProcessRequest {
 	if x != nil {
 		if x, ok := x.Event.(*StreamInputRequest_Start); ok {
 			return x.Start
@@ -1044,7 +893,7 @@ func (x *StreamInputRequest) GetData() *StreamInputRequest_DataEvent {
 	return nil
 }
 
-func (x *StreamInputRequest) GetKeepalive() *StreamInputRequest_KeepAlive {
+func (x *StreamInputRequest) GetKeepalive() *emptypb.Empty {
 	if x != nil {
 		if x, ok := x.Event.(*StreamInputRequest_Keepalive); ok {
 			return x.Keepalive
@@ -1058,7 +907,7 @@ type isStreamInputRequest_Event interface {
 }
 
 type StreamInputRequest_Start struct {
-	Start *StreamInputRequest_StartEvent `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+	Start *ProcessRequest `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
 }
 
 type StreamInputRequest_Data struct {
@@ -1066,7 +915,7 @@ type StreamInputRequest_Data struct {
 }
 
 type StreamInputRequest_Keepalive struct {
-	Keepalive *StreamInputRequest_KeepAlive `protobuf:"bytes,3,opt,name=keepalive,proto3,oneof"`
+	Keepalive *emptypb.Empty `protobuf:"bytes,3,opt,name=keepalive,proto3,oneof"`
 }
 
 func (*StreamInputRequest_Start) isStreamInputRequest_Event() {}
@@ -1074,42 +923,6 @@ func (*StreamInputRequest_Start) isStreamInputRequest_Event() {}
 func (*StreamInputRequest_Data) isStreamInputRequest_Event() {}
 
 func (*StreamInputRequest_Keepalive) isStreamInputRequest_Event() {}
-
-type StreamInputResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StreamInputResponse) Reset() {
-	*x = StreamInputResponse{}
-	mi := &file_process_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StreamInputResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StreamInputResponse) ProtoMessage() {}
-
-func (x *StreamInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StreamInputResponse.ProtoReflect.Descriptor instead.
-func (*StreamInputResponse) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{17}
-}
 
 type SendSignalRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1121,7 +934,7 @@ type SendSignalRequest struct {
 
 func (x *SendSignalRequest) Reset() {
 	*x = SendSignalRequest{}
-	mi := &file_process_proto_msgTypes[18]
+	mi := &file_process_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1133,7 +946,7 @@ func (x *SendSignalRequest) String() string {
 func (*SendSignalRequest) ProtoMessage() {}
 
 func (x *SendSignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[18]
+	mi := &file_process_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1146,7 +959,7 @@ func (x *SendSignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendSignalRequest.ProtoReflect.Descriptor instead.
 func (*SendSignalRequest) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{18}
+	return file_process_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SendSignalRequest) GetProcess() *ProcessSelector {
@@ -1163,122 +976,6 @@ func (x *SendSignalRequest) GetSignal() Signal {
 	return Signal_SIGNAL_UNSPECIFIED
 }
 
-type SendSignalResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SendSignalResponse) Reset() {
-	*x = SendSignalResponse{}
-	mi := &file_process_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SendSignalResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SendSignalResponse) ProtoMessage() {}
-
-func (x *SendSignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SendSignalResponse.ProtoReflect.Descriptor instead.
-func (*SendSignalResponse) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{19}
-}
-
-type CloseStdinRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Process       *ProcessSelector       `protobuf:"bytes,1,opt,name=process,proto3" json:"process,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CloseStdinRequest) Reset() {
-	*x = CloseStdinRequest{}
-	mi := &file_process_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CloseStdinRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CloseStdinRequest) ProtoMessage() {}
-
-func (x *CloseStdinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CloseStdinRequest.ProtoReflect.Descriptor instead.
-func (*CloseStdinRequest) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *CloseStdinRequest) GetProcess() *ProcessSelector {
-	if x != nil {
-		return x.Process
-	}
-	return nil
-}
-
-type CloseStdinResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CloseStdinResponse) Reset() {
-	*x = CloseStdinResponse{}
-	mi := &file_process_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CloseStdinResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CloseStdinResponse) ProtoMessage() {}
-
-func (x *CloseStdinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CloseStdinResponse.ProtoReflect.Descriptor instead.
-func (*CloseStdinResponse) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{21}
-}
-
 type PTY_Size struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cols          uint32                 `protobuf:"varint,1,opt,name=cols,proto3" json:"cols,omitempty"`
@@ -1289,7 +986,7 @@ type PTY_Size struct {
 
 func (x *PTY_Size) Reset() {
 	*x = PTY_Size{}
-	mi := &file_process_proto_msgTypes[22]
+	mi := &file_process_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +998,7 @@ func (x *PTY_Size) String() string {
 func (*PTY_Size) ProtoMessage() {}
 
 func (x *PTY_Size) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[22]
+	mi := &file_process_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1037,7 @@ type ProcessEvent_StartEvent struct {
 
 func (x *ProcessEvent_StartEvent) Reset() {
 	*x = ProcessEvent_StartEvent{}
-	mi := &file_process_proto_msgTypes[24]
+	mi := &file_process_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1049,7 @@ func (x *ProcessEvent_StartEvent) String() string {
 func (*ProcessEvent_StartEvent) ProtoMessage() {}
 
 func (x *ProcessEvent_StartEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[24]
+	mi := &file_process_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1062,7 @@ func (x *ProcessEvent_StartEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessEvent_StartEvent.ProtoReflect.Descriptor instead.
 func (*ProcessEvent_StartEvent) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{10, 0}
+	return file_process_proto_rawDescGZIP(), []int{8, 0}
 }
 
 func (x *ProcessEvent_StartEvent) GetPid() uint32 {
@@ -1389,7 +1086,7 @@ type ProcessEvent_DataEvent struct {
 
 func (x *ProcessEvent_DataEvent) Reset() {
 	*x = ProcessEvent_DataEvent{}
-	mi := &file_process_proto_msgTypes[25]
+	mi := &file_process_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1098,7 @@ func (x *ProcessEvent_DataEvent) String() string {
 func (*ProcessEvent_DataEvent) ProtoMessage() {}
 
 func (x *ProcessEvent_DataEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[25]
+	mi := &file_process_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1111,7 @@ func (x *ProcessEvent_DataEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessEvent_DataEvent.ProtoReflect.Descriptor instead.
 func (*ProcessEvent_DataEvent) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{10, 1}
+	return file_process_proto_rawDescGZIP(), []int{8, 1}
 }
 
 func (x *ProcessEvent_DataEvent) GetOutput() isProcessEvent_DataEvent_Output {
@@ -1485,7 +1182,7 @@ type ProcessEvent_EndEvent struct {
 
 func (x *ProcessEvent_EndEvent) Reset() {
 	*x = ProcessEvent_EndEvent{}
-	mi := &file_process_proto_msgTypes[26]
+	mi := &file_process_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1194,7 @@ func (x *ProcessEvent_EndEvent) String() string {
 func (*ProcessEvent_EndEvent) ProtoMessage() {}
 
 func (x *ProcessEvent_EndEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[26]
+	mi := &file_process_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1207,7 @@ func (x *ProcessEvent_EndEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessEvent_EndEvent.ProtoReflect.Descriptor instead.
 func (*ProcessEvent_EndEvent) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{10, 2}
+	return file_process_proto_rawDescGZIP(), []int{8, 2}
 }
 
 func (x *ProcessEvent_EndEvent) GetExitCode() int32 {
@@ -1541,86 +1238,6 @@ func (x *ProcessEvent_EndEvent) GetError() string {
 	return ""
 }
 
-type ProcessEvent_KeepAlive struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ProcessEvent_KeepAlive) Reset() {
-	*x = ProcessEvent_KeepAlive{}
-	mi := &file_process_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ProcessEvent_KeepAlive) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ProcessEvent_KeepAlive) ProtoMessage() {}
-
-func (x *ProcessEvent_KeepAlive) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ProcessEvent_KeepAlive.ProtoReflect.Descriptor instead.
-func (*ProcessEvent_KeepAlive) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{10, 3}
-}
-
-type StreamInputRequest_StartEvent struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Process       *ProcessSelector       `protobuf:"bytes,1,opt,name=process,proto3" json:"process,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StreamInputRequest_StartEvent) Reset() {
-	*x = StreamInputRequest_StartEvent{}
-	mi := &file_process_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StreamInputRequest_StartEvent) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StreamInputRequest_StartEvent) ProtoMessage() {}
-
-func (x *StreamInputRequest_StartEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StreamInputRequest_StartEvent.ProtoReflect.Descriptor instead.
-func (*StreamInputRequest_StartEvent) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{16, 0}
-}
-
-func (x *StreamInputRequest_StartEvent) GetProcess() *ProcessSelector {
-	if x != nil {
-		return x.Process
-	}
-	return nil
-}
-
 type StreamInputRequest_DataEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Input         *ProcessInput          `protobuf:"bytes,2,opt,name=input,proto3" json:"input,omitempty"`
@@ -1630,7 +1247,7 @@ type StreamInputRequest_DataEvent struct {
 
 func (x *StreamInputRequest_DataEvent) Reset() {
 	*x = StreamInputRequest_DataEvent{}
-	mi := &file_process_proto_msgTypes[29]
+	mi := &file_process_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +1259,7 @@ func (x *StreamInputRequest_DataEvent) String() string {
 func (*StreamInputRequest_DataEvent) ProtoMessage() {}
 
 func (x *StreamInputRequest_DataEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[29]
+	mi := &file_process_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +1272,7 @@ func (x *StreamInputRequest_DataEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamInputRequest_DataEvent.ProtoReflect.Descriptor instead.
 func (*StreamInputRequest_DataEvent) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{16, 1}
+	return file_process_proto_rawDescGZIP(), []int{12, 0}
 }
 
 func (x *StreamInputRequest_DataEvent) GetInput() *ProcessInput {
@@ -1665,47 +1282,11 @@ func (x *StreamInputRequest_DataEvent) GetInput() *ProcessInput {
 	return nil
 }
 
-type StreamInputRequest_KeepAlive struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StreamInputRequest_KeepAlive) Reset() {
-	*x = StreamInputRequest_KeepAlive{}
-	mi := &file_process_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StreamInputRequest_KeepAlive) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StreamInputRequest_KeepAlive) ProtoMessage() {}
-
-func (x *StreamInputRequest_KeepAlive) ProtoReflect() protoreflect.Message {
-	mi := &file_process_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StreamInputRequest_KeepAlive.ProtoReflect.Descriptor instead.
-func (*StreamInputRequest_KeepAlive) Descriptor() ([]byte, []int) {
-	return file_process_proto_rawDescGZIP(), []int{16, 2}
-}
-
 var File_process_proto protoreflect.FileDescriptor
 
 const file_process_proto_rawDesc = "" +
 	"\n" +
-	"\rprocess.proto\x12\aprocess\"\\\n" +
+	"\rprocess.proto\x12\aprocess\x1a\x1bgoogle/protobuf/empty.proto\"\\\n" +
 	"\x03PTY\x12%\n" +
 	"\x04size\x18\x01 \x01(\v2\x11.process.PTY.SizeR\x04size\x1a.\n" +
 	"\x04Size\x12\x12\n" +
@@ -1729,8 +1310,7 @@ const file_process_proto_rawDesc = "" +
 	"\x03pid\x18\x01 \x01(\rH\x00R\x03pid\x12\x12\n" +
 	"\x03tag\x18\x02 \x01(\tH\x00R\x03tagB\n" +
 	"\n" +
-	"\bselector\"\r\n" +
-	"\vListRequest\"B\n" +
+	"\bselector\"B\n" +
 	"\fListResponse\x122\n" +
 	"\tprocesses\x18\x01 \x03(\v2\x14.process.ProcessInfoR\tprocesses\"\xb1\x01\n" +
 	"\fStartRequest\x120\n" +
@@ -1740,18 +1320,16 @@ const file_process_proto_rawDesc = "" +
 	"\x05stdin\x18\x04 \x01(\bH\x02R\x05stdin\x88\x01\x01B\x06\n" +
 	"\x04_ptyB\x06\n" +
 	"\x04_tagB\b\n" +
-	"\x06_stdin\"<\n" +
-	"\rStartResponse\x12+\n" +
-	"\x05event\x18\x01 \x01(\v2\x15.process.ProcessEventR\x05event\"D\n" +
-	"\x0eConnectRequest\x122\n" +
+	"\x06_stdin\"D\n" +
+	"\x0eProcessRequest\x122\n" +
 	"\aprocess\x18\x01 \x01(\v2\x18.process.ProcessSelectorR\aprocess\">\n" +
-	"\x0fConnectResponse\x12+\n" +
-	"\x05event\x18\x01 \x01(\v2\x15.process.ProcessEventR\x05event\"\x87\x04\n" +
+	"\x0fProcessResponse\x12+\n" +
+	"\x05event\x18\x01 \x01(\v2\x15.process.ProcessEventR\x05event\"\xf1\x03\n" +
 	"\fProcessEvent\x128\n" +
 	"\x05start\x18\x01 \x01(\v2 .process.ProcessEvent.StartEventH\x00R\x05start\x125\n" +
 	"\x04data\x18\x02 \x01(\v2\x1f.process.ProcessEvent.DataEventH\x00R\x04data\x122\n" +
-	"\x03end\x18\x03 \x01(\v2\x1e.process.ProcessEvent.EndEventH\x00R\x03end\x12?\n" +
-	"\tkeepalive\x18\x04 \x01(\v2\x1f.process.ProcessEvent.KeepAliveH\x00R\tkeepalive\x1a\x1e\n" +
+	"\x03end\x18\x03 \x01(\v2\x1e.process.ProcessEvent.EndEventH\x00R\x03end\x126\n" +
+	"\tkeepalive\x18\x04 \x01(\v2\x16.google.protobuf.EmptyH\x00R\tkeepalive\x1a\x1e\n" +
 	"\n" +
 	"StartEvent\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\rR\x03pid\x1a]\n" +
@@ -1765,56 +1343,44 @@ const file_process_proto_rawDesc = "" +
 	"\x06exited\x18\x02 \x01(\bR\x06exited\x12\x16\n" +
 	"\x06status\x18\x03 \x01(\tR\x06status\x12\x19\n" +
 	"\x05error\x18\x04 \x01(\tH\x00R\x05error\x88\x01\x01B\b\n" +
-	"\x06_error\x1a\v\n" +
-	"\tKeepAliveB\a\n" +
+	"\x06_errorB\a\n" +
 	"\x05event\"p\n" +
 	"\rUpdateRequest\x122\n" +
 	"\aprocess\x18\x01 \x01(\v2\x18.process.ProcessSelectorR\aprocess\x12#\n" +
 	"\x03pty\x18\x02 \x01(\v2\f.process.PTYH\x00R\x03pty\x88\x01\x01B\x06\n" +
-	"\x04_pty\"\x10\n" +
-	"\x0eUpdateResponse\"C\n" +
+	"\x04_pty\"C\n" +
 	"\fProcessInput\x12\x16\n" +
 	"\x05stdin\x18\x01 \x01(\fH\x00R\x05stdin\x12\x12\n" +
 	"\x03pty\x18\x02 \x01(\fH\x00R\x03ptyB\a\n" +
 	"\x05input\"s\n" +
 	"\x10SendInputRequest\x122\n" +
 	"\aprocess\x18\x01 \x01(\v2\x18.process.ProcessSelectorR\aprocess\x12+\n" +
-	"\x05input\x18\x02 \x01(\v2\x15.process.ProcessInputR\x05input\"\x13\n" +
-	"\x11SendInputResponse\"\xea\x02\n" +
-	"\x12StreamInputRequest\x12>\n" +
-	"\x05start\x18\x01 \x01(\v2&.process.StreamInputRequest.StartEventH\x00R\x05start\x12;\n" +
-	"\x04data\x18\x02 \x01(\v2%.process.StreamInputRequest.DataEventH\x00R\x04data\x12E\n" +
-	"\tkeepalive\x18\x03 \x01(\v2%.process.StreamInputRequest.KeepAliveH\x00R\tkeepalive\x1a@\n" +
-	"\n" +
-	"StartEvent\x122\n" +
-	"\aprocess\x18\x01 \x01(\v2\x18.process.ProcessSelectorR\aprocess\x1a8\n" +
+	"\x05input\x18\x02 \x01(\v2\x15.process.ProcessInputR\x05input\"\xfd\x01\n" +
+	"\x12StreamInputRequest\x12/\n" +
+	"\x05start\x18\x01 \x01(\v2\x17.process.ProcessRequestH\x00R\x05start\x12;\n" +
+	"\x04data\x18\x02 \x01(\v2%.process.StreamInputRequest.DataEventH\x00R\x04data\x126\n" +
+	"\tkeepalive\x18\x03 \x01(\v2\x16.google.protobuf.EmptyH\x00R\tkeepalive\x1a8\n" +
 	"\tDataEvent\x12+\n" +
-	"\x05input\x18\x02 \x01(\v2\x15.process.ProcessInputR\x05input\x1a\v\n" +
-	"\tKeepAliveB\a\n" +
-	"\x05event\"\x15\n" +
-	"\x13StreamInputResponse\"p\n" +
+	"\x05input\x18\x02 \x01(\v2\x15.process.ProcessInputR\x05inputB\a\n" +
+	"\x05event\"p\n" +
 	"\x11SendSignalRequest\x122\n" +
 	"\aprocess\x18\x01 \x01(\v2\x18.process.ProcessSelectorR\aprocess\x12'\n" +
-	"\x06signal\x18\x02 \x01(\x0e2\x0f.process.SignalR\x06signal\"\x14\n" +
-	"\x12SendSignalResponse\"G\n" +
-	"\x11CloseStdinRequest\x122\n" +
-	"\aprocess\x18\x01 \x01(\v2\x18.process.ProcessSelectorR\aprocess\"\x14\n" +
-	"\x12CloseStdinResponse*H\n" +
+	"\x06signal\x18\x02 \x01(\x0e2\x0f.process.SignalR\x06signal*H\n" +
 	"\x06Signal\x12\x16\n" +
 	"\x12SIGNAL_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSIGNAL_SIGTERM\x10\x0f\x12\x12\n" +
-	"\x0eSIGNAL_SIGKILL\x10\t2\x91\x04\n" +
-	"\aProcess\x123\n" +
-	"\x04List\x12\x14.process.ListRequest\x1a\x15.process.ListResponse\x12>\n" +
-	"\aConnect\x12\x17.process.ConnectRequest\x1a\x18.process.ConnectResponse0\x01\x128\n" +
-	"\x05Start\x12\x15.process.StartRequest\x1a\x16.process.StartResponse0\x01\x129\n" +
-	"\x06Update\x12\x16.process.UpdateRequest\x1a\x17.process.UpdateResponse\x12J\n" +
-	"\vStreamInput\x12\x1b.process.StreamInputRequest\x1a\x1c.process.StreamInputResponse(\x01\x12B\n" +
-	"\tSendInput\x12\x19.process.SendInputRequest\x1a\x1a.process.SendInputResponse\x12E\n" +
+	"\x0eSIGNAL_SIGKILL\x10\t2\xfd\x03\n" +
+	"\aProcess\x125\n" +
+	"\x04List\x12\x16.google.protobuf.Empty\x1a\x15.process.ListResponse\x12>\n" +
+	"\aConnect\x12\x17.process.ProcessRequest\x1a\x18.process.ProcessResponse0\x01\x12:\n" +
+	"\x05Start\x12\x15.process.StartRequest\x1a\x18.process.ProcessResponse0\x01\x128\n" +
+	"\x06Update\x12\x16.process.UpdateRequest\x1a\x16.google.protobuf.Empty\x12D\n" +
+	"\vStreamInput\x12\x1b.process.StreamInputRequest\x1a\x16.google.protobuf.Empty(\x01\x12>\n" +
+	"\tSendInput\x12\x19.process.SendInputRequest\x1a\x16.google.protobuf.Empty\x12@\n" +
 	"\n" +
-	"SendSignal\x12\x1a.process.SendSignalRequest\x1a\x1b.process.SendSignalResponse\x12E\n" +
+	"SendSignal\x12\x1a.process.SendSignalRequest\x1a\x16.google.protobuf.Empty\x12=\n" +
 	"\n" +
-	"CloseStdin\x12\x1a.process.CloseStdinRequest\x1a\x1b.process.CloseStdinResponseB2Z0github.com/corral-exec/corral/gateway/e2b/envdpbb\x06proto3"
+	"CloseStdin\x12\x17.process.ProcessRequest\x1a\x16.google.protobuf.EmptyB2Z0github.com/corral-exec/corral/gateway/e2b/envdpbb\x06proto3"
 
 var (
 	file_process_proto_rawDescOnce sync.Once
@@ -1829,88 +1395,75 @@ func file_process_proto_rawDescGZIP() []byte {
 }
 
 var file_process_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_process_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_process_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_process_proto_goTypes = []any{
-	(Signal)(0),                           // 0: process.Signal
-	(*PTY)(nil),                           // 1: process.PTY
-	(*ProcessConfig)(nil),                 // 2: process.ProcessConfig
-	(*ProcessInfo)(nil),                   // 3: process.ProcessInfo
-	(*ProcessSelector)(nil),               // 4: process.ProcessSelector
-	(*ListRequest)(nil),                   // 5: process.ListRequest
-	(*ListResponse)(nil),                  // 6: process.ListResponse
-	(*StartRequest)(nil),                  // 7: process.StartRequest
-	(*StartResponse)(nil),                 // 8: process.StartResponse
-	(*ConnectRequest)(nil),                // 9: process.ConnectRequest
-	(*ConnectResponse)(nil),               // 10: process.ConnectResponse
-	(*ProcessEvent)(nil),                  // 11: process.ProcessEvent
-	(*UpdateRequest)(nil),                 // 12: process.UpdateRequest
-	(*UpdateResponse)(nil),                // 13: process.UpdateResponse
-	(*ProcessInput)(nil),                  // 14: process.ProcessInput
-	(*SendInputRequest)(nil),              // 15: process.SendInputRequest
-	(*SendInputResponse)(nil),             // 16: process.SendInputResponse
-	(*StreamInputRequest)(nil),            // 17: process.StreamInputRequest
-	(*StreamInputResponse)(nil),           // 18: process.StreamInputResponse
-	(*SendSignalRequest)(nil),             // 19: process.SendSignalRequest
-	(*SendSignalResponse)(nil),            // 20: process.SendSignalResponse
-	(*CloseStdinRequest)(nil),             // 21: process.CloseStdinRequest
-	(*CloseStdinResponse)(nil),            // 22: process.CloseStdinResponse
-	(*PTY_Size)(nil),                      // 23: process.PTY.Size
-	nil,                                   // 24: process.ProcessConfig.EnvsEntry
-	(*ProcessEvent_StartEvent)(nil),       // 25: process.ProcessEvent.StartEvent
-	(*ProcessEvent_DataEvent)(nil),        // 26: process.ProcessEvent.DataEvent
-	(*ProcessEvent_EndEvent)(nil),         // 27: process.ProcessEvent.EndEvent
-	(*ProcessEvent_KeepAlive)(nil),        // 28: process.ProcessEvent.KeepAlive
-	(*StreamInputRequest_StartEvent)(nil), // 29: process.StreamInputRequest.StartEvent
-	(*StreamInputRequest_DataEvent)(nil),  // 30: process.StreamInputRequest.DataEvent
-	(*StreamInputRequest_KeepAlive)(nil),  // 31: process.StreamInputRequest.KeepAlive
+	(Signal)(0),                          // 0: process.Signal
+	(*PTY)(nil),                          // 1: process.PTY
+	(*ProcessConfig)(nil),                // 2: process.ProcessConfig
+	(*ProcessInfo)(nil),                  // 3: process.ProcessInfo
+	(*ProcessSelector)(nil),              // 4: process.ProcessSelector
+	(*ListResponse)(nil),                 // 5: process.ListResponse
+	(*StartRequest)(nil),                 // 6: process.StartRequest
+	(*ProcessRequest)(nil),               // 7: process.ProcessRequest
+	(*ProcessResponse)(nil),              // 8: process.ProcessResponse
+	(*ProcessEvent)(nil),                 // 9: process.ProcessEvent
+	(*UpdateRequest)(nil),                // 10: process.UpdateRequest
+	(*ProcessInput)(nil),                 // 11: process.ProcessInput
+	(*SendInputRequest)(nil),             // 12: process.SendInputRequest
+	(*StreamInputRequest)(nil),           // 13: process.StreamInputRequest
+	(*SendSignalRequest)(nil),            // 14: process.SendSignalRequest
+	(*PTY_Size)(nil),                     // 15: process.PTY.Size
+	nil,                                  // 16: process.ProcessConfig.EnvsEntry
+	(*ProcessEvent_StartEvent)(nil),      // 17: process.ProcessEvent.StartEvent
+	(*ProcessEvent_DataEvent)(nil),       // 18: process.ProcessEvent.DataEvent
+	(*ProcessEvent_EndEvent)(nil),        // 19: process.ProcessEvent.EndEvent
+	(*StreamInputRequest_DataEvent)(nil), // 20: process.StreamInputRequest.DataEvent
+	(*emptypb.Empty)(nil),                // 21: google.protobuf.Empty
 }
 var file_process_proto_depIdxs = []int32{
-	23, // 0: process.PTY.size:type_name -> process.PTY.Size
-	24, // 1: process.ProcessConfig.envs:type_name -> process.ProcessConfig.EnvsEntry
+	15, // 0: process.PTY.size:type_name -> process.PTY.Size
+	16, // 1: process.ProcessConfig.envs:type_name -> process.ProcessConfig.EnvsEntry
 	2,  // 2: process.ProcessInfo.config:type_name -> process.ProcessConfig
 	3,  // 3: process.ListResponse.processes:type_name -> process.ProcessInfo
 	2,  // 4: process.StartRequest.process:type_name -> process.ProcessConfig
 	1,  // 5: process.StartRequest.pty:type_name -> process.PTY
-	11, // 6: process.StartResponse.event:type_name -> process.ProcessEvent
-	4,  // 7: process.ConnectRequest.process:type_name -> process.ProcessSelector
-	11, // 8: process.ConnectResponse.event:type_name -> process.ProcessEvent
-	25, // 9: process.ProcessEvent.start:type_name -> process.ProcessEvent.StartEvent
-	26, // 10: process.ProcessEvent.data:type_name -> process.ProcessEvent.DataEvent
-	27, // 11: process.ProcessEvent.end:type_name -> process.ProcessEvent.EndEvent
-	28, // 12: process.ProcessEvent.keepalive:type_name -> process.ProcessEvent.KeepAlive
-	4,  // 13: process.UpdateRequest.process:type_name -> process.ProcessSelector
-	1,  // 14: process.UpdateRequest.pty:type_name -> process.PTY
-	4,  // 15: process.SendInputRequest.process:type_name -> process.ProcessSelector
-	14, // 16: process.SendInputRequest.input:type_name -> process.ProcessInput
-	29, // 17: process.StreamInputRequest.start:type_name -> process.StreamInputRequest.StartEvent
-	30, // 18: process.StreamInputRequest.data:type_name -> process.StreamInputRequest.DataEvent
-	31, // 19: process.StreamInputRequest.keepalive:type_name -> process.StreamInputRequest.KeepAlive
-	4,  // 20: process.SendSignalRequest.process:type_name -> process.ProcessSelector
-	0,  // 21: process.SendSignalRequest.signal:type_name -> process.Signal
-	4,  // 22: process.CloseStdinRequest.process:type_name -> process.ProcessSelector
-	4,  // 23: process.StreamInputRequest.StartEvent.process:type_name -> process.ProcessSelector
-	14, // 24: process.StreamInputRequest.DataEvent.input:type_name -> process.ProcessInput
-	5,  // 25: process.Process.List:input_type -> process.ListRequest
-	9,  // 26: process.Process.Connect:input_type -> process.ConnectRequest
-	7,  // 27: process.Process.Start:input_type -> process.StartRequest
-	12, // 28: process.Process.Update:input_type -> process.UpdateRequest
-	17, // 29: process.Process.StreamInput:input_type -> process.StreamInputRequest
-	15, // 30: process.Process.SendInput:input_type -> process.SendInputRequest
-	19, // 31: process.Process.SendSignal:input_type -> process.SendSignalRequest
-	21, // 32: process.Process.CloseStdin:input_type -> process.CloseStdinRequest
-	6,  // 33: process.Process.List:output_type -> process.ListResponse
-	10, // 34: process.Process.Connect:output_type -> process.ConnectResponse
-	8,  // 35: process.Process.Start:output_type -> process.StartResponse
-	13, // 36: process.Process.Update:output_type -> process.UpdateResponse
-	18, // 37: process.Process.StreamInput:output_type -> process.StreamInputResponse
-	16, // 38: process.Process.SendInput:output_type -> process.SendInputResponse
-	20, // 39: process.Process.SendSignal:output_type -> process.SendSignalResponse
-	22, // 40: process.Process.CloseStdin:output_type -> process.CloseStdinResponse
-	33, // [33:41] is the sub-list for method output_type
-	25, // [25:33] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	4,  // 6: process.ProcessRequest.process:type_name -> process.ProcessSelector
+	9,  // 7: process.ProcessResponse.event:type_name -> process.ProcessEvent
+	17, // 8: process.ProcessEvent.start:type_name -> process.ProcessEvent.StartEvent
+	18, // 9: process.ProcessEvent.data:type_name -> process.ProcessEvent.DataEvent
+	19, // 10: process.ProcessEvent.end:type_name -> process.ProcessEvent.EndEvent
+	21, // 11: process.ProcessEvent.keepalive:type_name -> google.protobuf.Empty
+	4,  // 12: process.UpdateRequest.process:type_name -> process.ProcessSelector
+	1,  // 13: process.UpdateRequest.pty:type_name -> process.PTY
+	4,  // 14: process.SendInputRequest.process:type_name -> process.ProcessSelector
+	11, // 15: process.SendInputRequest.input:type_name -> process.ProcessInput
+	7,  // 16: process.StreamInputRequest.start:type_name -> process.ProcessRequest
+	20, // 17: process.StreamInputRequest.data:type_name -> process.StreamInputRequest.DataEvent
+	21, // 18: process.StreamInputRequest.keepalive:type_name -> google.protobuf.Empty
+	4,  // 19: process.SendSignalRequest.process:type_name -> process.ProcessSelector
+	0,  // 20: process.SendSignalRequest.signal:type_name -> process.Signal
+	11, // 21: process.StreamInputRequest.DataEvent.input:type_name -> process.ProcessInput
+	21, // 22: process.Process.List:input_type -> google.protobuf.Empty
+	7,  // 23: process.Process.Connect:input_type -> process.ProcessRequest
+	6,  // 24: process.Process.Start:input_type -> process.StartRequest
+	10, // 25: process.Process.Update:input_type -> process.UpdateRequest
+	13, // 26: process.Process.StreamInput:input_type -> process.StreamInputRequest
+	12, // 27: process.Process.SendInput:input_type -> process.SendInputRequest
+	14, // 28: process.Process.SendSignal:input_type -> process.SendSignalRequest
+	7,  // 29: process.Process.CloseStdin:input_type -> process.ProcessRequest
+	5,  // 30: process.Process.List:output_type -> process.ListResponse
+	8,  // 31: process.Process.Connect:output_type -> process.ProcessResponse
+	8,  // 32: process.Process.Start:output_type -> process.ProcessResponse
+	21, // 33: process.Process.Update:output_type -> google.protobuf.Empty
+	21, // 34: process.Process.StreamInput:output_type -> google.protobuf.Empty
+	21, // 35: process.Process.SendInput:output_type -> google.protobuf.Empty
+	21, // 36: process.Process.SendSignal:output_type -> google.protobuf.Empty
+	21, // 37: process.Process.CloseStdin:output_type -> google.protobuf.Empty
+	30, // [30:38] is the sub-list for method output_type
+	22, // [22:30] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_process_proto_init() }
@@ -1924,36 +1477,36 @@ func file_process_proto_init() {
 		(*ProcessSelector_Pid)(nil),
 		(*ProcessSelector_Tag)(nil),
 	}
-	file_process_proto_msgTypes[6].OneofWrappers = []any{}
-	file_process_proto_msgTypes[10].OneofWrappers = []any{
+	file_process_proto_msgTypes[5].OneofWrappers = []any{}
+	file_process_proto_msgTypes[8].OneofWrappers = []any{
 		(*ProcessEvent_Start)(nil),
 		(*ProcessEvent_Data)(nil),
 		(*ProcessEvent_End)(nil),
 		(*ProcessEvent_Keepalive)(nil),
 	}
-	file_process_proto_msgTypes[11].OneofWrappers = []any{}
-	file_process_proto_msgTypes[13].OneofWrappers = []any{
+	file_process_proto_msgTypes[9].OneofWrappers = []any{}
+	file_process_proto_msgTypes[10].OneofWrappers = []any{
 		(*ProcessInput_Stdin)(nil),
 		(*ProcessInput_Pty)(nil),
 	}
-	file_process_proto_msgTypes[16].OneofWrappers = []any{
+	file_process_proto_msgTypes[12].OneofWrappers = []any{
 		(*StreamInputRequest_Start)(nil),
 		(*StreamInputRequest_Data)(nil),
 		(*StreamInputRequest_Keepalive)(nil),
 	}
-	file_process_proto_msgTypes[25].OneofWrappers = []any{
+	file_process_proto_msgTypes[17].OneofWrappers = []any{
 		(*ProcessEvent_DataEvent_Stdout)(nil),
 		(*ProcessEvent_DataEvent_Stderr)(nil),
 		(*ProcessEvent_DataEvent_Pty)(nil),
 	}
-	file_process_proto_msgTypes[26].OneofWrappers = []any{}
+	file_process_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_process_proto_rawDesc), len(file_process_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   31,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,6 +1,7 @@
 package outlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,12 +49,8 @@ const (
 // valid: of one that others wrote down Open tells.
 func New(dir *os.Root, id string, limit corral.LogLimit) *Log {
 	l := &Log{root: dir, id: id, head: limit.Head, tail: limit.Tail, runs: newRuns()}
-	if l.head == 0 {
-		l.head = corral.LimitOutput.Head
-	}
-	if l.tail == 0 {
-		l.tail = corral.LimitOutput.Tail
-	}
+	l.head = cmp.Or(l.head, corral.LimitOutput.Head)
+	l.tail = cmp.Or(l.tail, corral.LimitOutput.Tail)
 	return l
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -143,11 +145,7 @@ func (e *Executor) settle(ctx context.Context) {
 func (e *Executor) all() []*process {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	procs := make([]*process, 0, len(e.procs))
-	for _, p := range e.procs {
-		procs = append(procs, p)
-	}
-	return procs
+	return slices.Collect(maps.Values(e.procs))
 }
 
 // Running is how many processes run that this life has started or looked for.

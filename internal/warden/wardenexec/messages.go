@@ -139,12 +139,10 @@ func (m *messages) output(msg *wire.Message) {
 		c, size := m.c, m.size
 		// Not from the goroutine that reads: if both sides only wrote,
 		// neither would go on.
-		m.p.e.wg.Add(1)
-		go func() {
-			defer m.p.e.wg.Done()
+		m.p.e.wg.Go(func() {
 			m.rest(wait)
 			_ = c.send(m.p.e.life, &wire.Message{Type: wire.OutputAck, ID: m.p.id, Offset: uint64(size)}) // broken: attached again
-		}()
+		})
 	}
 }
 
@@ -164,9 +162,7 @@ func (m *messages) rest(d time.Duration) {
 // stall leaves output with the warden for a while, and then asks for it again.
 func (m *messages) stall() {
 	m.stalled = true
-	m.p.e.wg.Add(1)
-	go func() {
-		defer m.p.e.wg.Done()
+	m.p.e.wg.Go(func() {
 		select {
 		case <-time.After(retryDelay):
 		case <-m.p.e.life.Done():
@@ -178,7 +174,7 @@ func (m *messages) stall() {
 		if !stopped {
 			m.p.e.rejoin(c, []*process{m.p})
 		}
-	}()
+	})
 }
 
 // finishIfDone ends the process once: after its exit and its last byte.

@@ -1,6 +1,7 @@
 package wardenexec
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -18,9 +19,7 @@ func originOf(ctx context.Context, cmd corral.Command) *origin.Origin {
 		return nil
 	}
 	text := cmd.Shell
-	if text == "" {
-		text = strings.Join(cmd.Args, " ")
-	}
+	text = cmp.Or(text, strings.Join(cmd.Args, " "))
 	if len(text) > maxOriginText {
 		text = text[:maxOriginText] + "…"
 	}

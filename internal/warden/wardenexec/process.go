@@ -2,6 +2,7 @@ package wardenexec
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -251,12 +252,8 @@ func (p *process) startMessage(cmd corral.Command, plan pathenv.Plan) *wire.Mess
 	}
 	if cmd.TTY != nil {
 		size := *cmd.TTY
-		if size.Rows == 0 {
-			size.Rows = corral.DefaultSize.Rows
-		}
-		if size.Cols == 0 {
-			size.Cols = corral.DefaultSize.Cols
-		}
+		size.Rows = cmp.Or(size.Rows, corral.DefaultSize.Rows)
+		size.Cols = cmp.Or(size.Cols, corral.DefaultSize.Cols)
 		m.Flags = wire.FlagTTY
 		m.Rows, m.Cols = uint64(size.Rows), uint64(size.Cols)
 	}
@@ -460,12 +457,10 @@ func (p *process) finish() {
 	default:
 		// The end overtook the answer to Start or Attach, from which the
 		// record's tag comes, or this is who takes that answer.
-		p.e.wg.Add(1)
-		go func() {
-			defer p.e.wg.Done()
+		p.e.wg.Go(func() {
 			<-p.ready
 			p.record()
-		}()
+		})
 	}
 }
 
