@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/test/linktest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
@@ -59,7 +60,7 @@ func TestGateways(t *testing.T) {
 	serving, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
-		served <- fabric.Serve(serving, conn, fabric.NodeConfig{ID: "n1", Executor: owned{host}, GatewayKeys: []string{public}})
+		served <- fabric.Serve(serving, linktest.Over(t, conn), fabric.NodeConfig{ID: "n1", Executor: owned{host}, GatewayKeys: []string{public}})
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -74,7 +75,7 @@ func TestGateways(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := nodeexec.New(nodeexec.Config{Conn: conn, Key: key, Paired: func() []nodeexec.Paired { return []nodeexec.Paired{{ID: "n1", Name: "builder"}} }})
+		f, err := nodeexec.New(nodeexec.Config{Conn: linktest.Over(t, conn), Key: key, Paired: func() []nodeexec.Paired { return []nodeexec.Paired{{ID: "n1", Name: "builder"}} }})
 		if err != nil {
 			t.Fatal(err)
 		}
