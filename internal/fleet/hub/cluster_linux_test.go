@@ -84,7 +84,7 @@ func newCluster(t *testing.T, nodes int) *cluster {
 func (c *cluster) busiest() (most *natstest.Server, count int) {
 	clients := map[string]int{}
 	for _, h := range c.hubs {
-		clients[h.conn.ConnectedUrl()]++
+		clients[h.conn.Conn().ConnectedUrl()]++
 	}
 	for _, m := range c.nodes {
 		clients[m.conn.ConnectedUrl()]++
@@ -101,7 +101,7 @@ func (c *cluster) busiest() (most *natstest.Server, count int) {
 // reconnects is how often gateways and nodes have connected anew.
 func (c *cluster) reconnects() (n int) {
 	for _, h := range c.hubs {
-		n += int(h.conn.Stats().Reconnects)
+		n += int(h.conn.Conn().Stats().Reconnects)
 	}
 	for _, m := range c.nodes {
 		n += int(m.conn.Stats().Reconnects)
