@@ -113,7 +113,7 @@ func (c *cluster) reconnects() (n int) {
 // and returns the one that leads.
 func (c *cluster) whole(since time.Time) (leader *natstest.Server) {
 	c.t.Helper()
-	js, err := jetstream.New(c.hubs[0].conn)
+	js, err := jetstream.New(c.hubs[0].conn.Conn())
 	if err != nil {
 		c.t.Fatal(err)
 	}
