@@ -104,7 +104,7 @@ func New(opts Options) (*Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := newWatcher()
+	w, err := useWatcher()
 	if err != nil {
 		if own {
 			rec.close()
@@ -180,7 +180,7 @@ func (e *Executor) Close() error {
 		p.abandon()
 	}
 	e.wg.Wait()
-	e.watcher.close()
+	e.watcher.leave()
 	if e.own {
 		e.records.close()
 	}

@@ -268,7 +268,14 @@ func (pi *pipes) part() {
 	pi.open--
 	last := pi.open == 0
 	pi.mu.Unlock()
-	if last && pi.close() {
+	if last {
+		pi.through()
+	}
+}
+
+// through ends the process, whose end waits for nothing any more.
+func (pi *pipes) through() {
+	if pi.close() {
 		pi.p.finish()
 	}
 }
@@ -326,9 +333,9 @@ func (pi *pipes) ready(s *source, readable bool) {
 		pi.wg.Go(func() { pi.pump(s) })
 	default:
 		s.ended = true
-		pi.mu.Unlock()
-		pi.part()
-		return
+		if pi.open--; pi.open == 0 {
+			pi.p.e.wg.Go(pi.through) // the watcher, which all share, waits for no disk
+		}
 	}
 	pi.mu.Unlock()
 }

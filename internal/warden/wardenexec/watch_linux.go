@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcher waits for the output of all processes of an executor at once. Most
-// commands say little or nothing: for those, a goroutine and a place in the
-// runtime's poller for each of their streams cost more than what they are for.
+// watcher waits for the output of all processes at once. Most commands say little or
+// nothing: for those, a goroutine and a place in the runtime's poller for each of their
+// streams cost more than what they are for.
 type watcher struct {
 	epoll int
 	end   int // an eventfd: close writes it
@@ -22,6 +22,37 @@ type watcher struct {
 	closed  bool
 	last    uint64             // the last token; 0 is end's
 	watched map[uint64]*source // by token: descriptors have successors
+}
+
+// watching is the watcher of all executors of this program, as long as there are any: it
+// takes a thread.
+var watching struct {
+	mu    sync.Mutex
+	users int
+	*watcher
+}
+
+// useWatcher returns the watcher of this program, for one leave.
+func useWatcher() (*watcher, error) {
+	watching.mu.Lock()
+	defer watching.mu.Unlock()
+	if watching.users == 0 {
+		var err error
+		if watching.watcher, err = newWatcher(); err != nil {
+			return nil, err
+		}
+	}
+	watching.users++
+	return watching.watcher, nil
+}
+
+// leave ends the use of the watcher. What is still watched was removed before.
+func (*watcher) leave() {
+	watching.mu.Lock()
+	defer watching.mu.Unlock()
+	if watching.users--; watching.users == 0 {
+		watching.close()
+	}
 }
 
 // newWatcher begins to watch. The goroutine waits in the kernel and not by the
