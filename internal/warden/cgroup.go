@@ -54,13 +54,11 @@ const cgroupPrefix = "corral-"
 // sweepCgroups removes the directories of wardens that are gone. Those that
 // still hold a process cannot be removed, and stay.
 func sweepCgroups(parent string) {
-	old, _ := filepath.Glob(filepath.Join(parent, cgroupPrefix+"*"))
-	for _, dir := range old {
-		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), cgroupPrefix))
-		if err == nil && unix.Kill(pid, 0) != unix.ESRCH {
-			continue
+	for _, dir := range cgroupsIn(parent) { // whose name may have a \x2d in it
+		name, ours := strings.CutPrefix(filepath.Base(dir), cgroupPrefix)
+		if pid, err := strconv.Atoi(name); ours && err == nil && unix.Kill(pid, 0) == unix.ESRCH {
+			RemoveCgroup(dir)
 		}
-		RemoveCgroup(dir)
 	}
 }
 

@@ -35,3 +35,21 @@ func TestRemoveNestedCgroup(t *testing.T) {
 		t.Errorf("it is left: %v", err)
 	}
 }
+
+// Directories of wardens that are gone go, also below one that systemd named; those of
+// others stay.
+func TestSweepCgroups(t *testing.T) {
+	parent := filepath.Join(t.TempDir(), `app-corral\x2dgateway[1].scope`)
+	gone, alive, other := filepath.Join(parent, "corral-999999999", "one"), filepath.Join(parent, "corral-"+strconv.Itoa(os.Getpid())), filepath.Join(parent, "corral-node.service")
+	for _, dir := range []string{gone, alive, other} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweepCgroups(parent)
+	for dir, want := range map[string]bool{filepath.Dir(gone): false, alive: true, other: true} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
