@@ -43,11 +43,13 @@ func Connect(ctx context.Context, dial func(nats.Option) (*nats.Conn, error), fa
 	l := &Link{cancel: cancel, listeners: map[*Listener]struct{}{}, watchers: map[chan struct{}]struct{}{}}
 	option := nats.SetCustomDialer(dialer{ctx})
 	conn, err := dial(option)
+	if err == nil && !l.use(ctx, conn) {
+		err = ctx.Err()
+	}
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	l.use(ctx, conn)
 	l.owned.Go(func() { l.keep(ctx, func() (*nats.Conn, error) { return dial(option) }, failed) })
 	return l, nil
 }

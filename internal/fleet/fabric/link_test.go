@@ -2,6 +2,8 @@ package fabric_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
@@ -79,5 +82,24 @@ func TestLinkGivenUpAgain(t *testing.T) {
 	defer mu.Unlock()
 	if len(reasons) < 4 || !strings.Contains(reasons[0], "whatever") {
 		t.Errorf("%q", reasons)
+	}
+}
+
+// A context that ends while the first connection is made leaves none.
+func TestLinkNotWanted(t *testing.T) {
+	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var conn *nats.Conn
+	link, err := fabric.Connect(ctx, func(nats.Option) (*nats.Conn, error) {
+		defer cancel()
+		conn, err = b.Connect()
+		return conn, err
+	}, func(error) {})
+	if link != nil || !errors.Is(err, context.Canceled) || !conn.IsClosed() {
+		t.Errorf("%v, %v", link, err)
 	}
 }
