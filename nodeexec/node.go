@@ -87,7 +87,7 @@ func (n *Node) startedOrLost(ctx context.Context, id string, cause error, p *pro
 		switch {
 		case err == nil:
 			return p.is(id, a)
-		case errors.Is(err, corral.ErrNotFound) && errors.Is(cause, errRestarted):
+		case errors.Is(err, corral.ErrNotFound) && errors.Is(cause, errRestarted) && n.peer.problem(nil) == "": // no other machine may know it
 			return corral.Errorf(corral.ErrUnavailable, "start it again", "node %s was restarted while it was asked to start process %s, and has not started it", n.name, id)
 		}
 	}

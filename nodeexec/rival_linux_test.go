@@ -2,6 +2,7 @@ package nodeexec_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -14,6 +15,15 @@ import (
 // Two programs have the key of one node: a machine was copied. The one that was there
 // first is the node, whatever the other says, until it leaves; the other runs nothing.
 func TestRivals(t *testing.T) {
+	for name, killed := range map[string]bool{"until it leaves": false, "until it is killed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testRivals(t, killed)
+		})
+	}
+}
+
+func testRivals(t *testing.T, killed bool) {
 	r := newRig(t)
 	release := make(chan struct{})
 	machine := func(name string) *fakeexec.Executor {
@@ -27,11 +37,15 @@ func TestRivals(t *testing.T) {
 	first, copied := machine("first"), machine("copy")
 	r.open()
 	r.serve(first)
-	leave := r.stop
+	leave, conn := r.stop, r.nodeConn
 	node := r.node()
+	left := false
 	which := func() string {
 		t.Helper()
 		p, err := node.Start(t.Context(), corral.Command{Args: []string{"which"}})
+		for end := time.Now().Add(30 * time.Second); left && errors.Is(err, corral.ErrLost) && time.Now().Before(end); {
+			p, err = node.Start(t.Context(), corral.Command{Args: []string{"which"}}) // it may have arrived at the one that is gone
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,6 +92,10 @@ func TestRivals(t *testing.T) {
 	close(release)
 	if e := <-exit; e.Code != 7 {
 		t.Errorf("%+v", e)
+	}
+	left = true
+	if killed {
+		conn.Close() // without a word
 	}
 	leave()
 	if got := which(); got != "copy" {

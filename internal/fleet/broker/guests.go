@@ -67,7 +67,7 @@ func (s *Server) cutGuests() {
 	guests, count := map[string][]uint64{}, 0 // by address
 	s.mu.Lock()
 	for _, c := range list.Conns {
-		if _, node := s.nodes[c.Cid]; !node {
+		if _, node := s.nodes[c.Cid]; !node && c.IP != "" { // this program's own has none
 			guests[c.IP] = append(guests[c.IP], c.Cid)
 			count++
 		}

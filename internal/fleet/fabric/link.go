@@ -36,18 +36,20 @@ const (
 )
 
 // Connect connects by dial, which has to use the option that it gets, and does so again
-// whenever the library has given up. It calls failed with the errors of the later
-// attempts. Close ends the Link; no attempt outlives ctx.
+// whenever the library has given up. It calls failed with the reason, and with the errors
+// of these attempts. Close ends the Link; no attempt outlives ctx.
 func Connect(ctx context.Context, dial func(nats.Option) (*nats.Conn, error), failed func(error)) (*Link, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &Link{cancel: cancel, listeners: map[*Listener]struct{}{}, watchers: map[chan struct{}]struct{}{}}
 	option := nats.SetCustomDialer(dialer{ctx})
 	conn, err := dial(option)
+	if err == nil && !l.use(ctx, conn) {
+		err = ctx.Err()
+	}
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	l.use(ctx, conn)
 	l.owned.Go(func() { l.keep(ctx, func() (*nats.Conn, error) { return dial(option) }, failed) })
 	return l, nil
 }
@@ -117,10 +119,14 @@ func (l *Link) use(ctx context.Context, conn *nats.Conn) bool {
 // keep makes a new connection whenever the library has closed the last one.
 func (l *Link) keep(ctx context.Context, dial func() (*nats.Conn, error), failed func(error)) {
 	for attempt, begun := 1, time.Now(); ; attempt++ {
-		for conn := l.Conn(); !conn.IsClosed(); {
+		last := l.Conn()
+		for !last.IsClosed() {
 			if <-l.status == nats.CONNECTED {
 				l.tell()
 			}
+		}
+		if err := last.LastError(); err != nil && ctx.Err() == nil {
+			failed(err)
 		}
 		if time.Since(begun) > steady {
 			attempt = 1

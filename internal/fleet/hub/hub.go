@@ -150,7 +150,7 @@ func (h *Hub) connect() (err error) {
 	registry := pairing.Options{Dir: h.cfg.Dir, GatewayKey: h.public, Changed: h.changed, Log: h.log}
 	options := append(fabric.ConnectOptions(h.log), nats.Name("corral gateway"))
 	failed := func(err error) {
-		h.log.Warn("cannot connect to the message server; trying again", "error", err, "hint", corral.Hint(err))
+		h.log.Warn("no connection to the message server; trying again", "error", err, "hint", corral.Hint(err))
 	}
 	link := func(connect func(...nats.Option) (*nats.Conn, error)) (err error) {
 		h.conn, err = fabric.Connect(context.Background(), func(o nats.Option) (*nats.Conn, error) { return connect(append(options, o)...) }, failed)

@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -13,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/broker"
 	"github.com/corral-exec/corral/internal/fleet/hub"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/natstest"
 	"github.com/corral-exec/corral/policy/approval"
 )
@@ -29,7 +32,8 @@ func TestConnectionGivenUp(t *testing.T) {
 	creds := filepath.Join(t.TempDir(), "gateway.nk")
 	must(t, os.WriteFile(creds, seed, 0o600))
 	x := &hub.External{External: broker.External{URL: proxy.URL, Creds: creds, Cert: proxy.Cert}, Shared: true}
-	h, err := hub.Open(hub.Config{Dir: t.TempDir(), External: x, Log: testLog()})
+	var lines logtest.Log
+	h, err := hub.Open(hub.Config{Dir: t.TempDir(), External: x, Log: slog.New(slog.NewTextHandler(&lines, nil))})
 	must(t, err)
 	t.Cleanup(func() { must(t, h.Close()) })
 	store, _, err := h.Approvals(t.Context())
@@ -66,6 +70,9 @@ func TestConnectionGivenUp(t *testing.T) {
 		if got := output(t, rest.node("builder"), "echo hello"); got != "hello\n" {
 			t.Errorf("%q", got)
 		}
+	}
+	if !strings.Contains(lines.String(), "whatever") {
+		t.Errorf("the gateway's log is\n%s", lines.String())
 	}
 	close(release)
 	if got := <-text; got != "before after\n" {
