@@ -264,3 +264,19 @@ func TestPathsOfNode(t *testing.T) {
 		}
 	}
 }
+
+// What the operators of a node allow runs when the gateway sends it again: the node starts
+// nothing by itself, so there is no note of the command.
+func TestNodeStartsNothingItself(t *testing.T) {
+	p := newPair(t, `node: {approvals: "local"}, `+nodeSettings, nodeSettings)
+	if _, err := p.start(corral.Command{ID: "one", Shell: "tool a", Env: map[string]string{"A": "1"}}); !errors.Is(err, corral.ErrApproval) {
+		t.Fatal(err)
+	}
+	list := p.desk.List(approval.Filter{})
+	if len(list) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	if n, ok := list[0].Noted(); ok || len(p.guard.env) != 0 {
+		t.Errorf("%+v, %v", n, p.guard.env)
+	}
+}

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -166,5 +167,48 @@ func TestFileOfGateway(t *testing.T) {
 	p.gw.write("state/exec-approvals.json", "{")
 	if _, err := p.start(corral.Command{ID: "three", Shell: "head"}); !errors.Is(err, corral.ErrDenied) || strings.Contains(err.Error(), "on node") {
 		t.Error(err)
+	}
+}
+
+// A command that waits keeps by what right it was asked for. Its environment is forgotten
+// when it is denied.
+func TestCallerOfACommandThatWaits(t *testing.T) {
+	r := newRig(t, onHost)
+	r.guard.cfg.Caller = func(context.Context) string { return "a key" }
+	h := r.serve()
+	rec := r.pending(corral.Command{ID: "one", Shell: "tool", Env: map[string]string{"A": "1"}})
+	if n, ok := rec.Noted(); !ok || n.Caller != "a key" || !n.Env {
+		t.Errorf("%+v", n)
+	}
+	r.answer(rec, approval.Deny)
+	h.next()
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		r.guard.mu.Lock()
+		n := len(r.guard.env)
+		r.guard.mu.Unlock()
+		if n == 0 {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatal("the environment stays in memory")
+		}
+	}
+}
+
+// Each of several gateways at one desk runs only what it asked about itself.
+func TestServeOwnAlone(t *testing.T) {
+	r := newRig(t, onHost)
+	other := r.pending(corral.Command{ID: "one", Shell: "tool a"})
+	r.ok(r.desk.Close())
+	var err error
+	r.desk, err = approval.OpenDesk(approval.Options{Dir: r.at("state", "approvals"), Gateway: "another"})
+	r.ok(err)
+	r.guard.cfg.Desk = r.desk
+	h := r.serve()
+	r.answer(other, approval.AllowOnce)
+	r.answer(r.pending(corral.Command{ID: "two", Shell: "tool b"}), approval.AllowOnce)
+	h.next()
+	if ran, resumed, denials := h.got(); len(ran) != 1 || ran[0].ID != "two" || resumed != 0 || len(denials) != 0 {
+		t.Errorf("%+v, %d, %q", ran, resumed, denials)
 	}
 }

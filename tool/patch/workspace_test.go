@@ -123,3 +123,42 @@ func TestWorkspaces(t *testing.T) {
 }
 
 var errAny = errors.New("any")
+
+// A workspace that commands may not change is not opened, and a link to one is known by both
+// names.
+func TestDirectoryOpens(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, map[string]string{"real/a": "a\n", "name": "-> real"})
+	if _, err := (Directory{Path: dir, As: "/workspace", ReadOnly: true}).open(t.Context()); !errors.Is(err, corral.ErrDenied) {
+		t.Errorf("read-only: %v", err)
+	}
+	if _, err := (Directory{Path: filepath.Join(dir, "none")}).open(t.Context()); !errors.Is(err, corral.ErrDir) {
+		t.Errorf("none: %v", err)
+	}
+	for as, want := range map[string][]string{"": {filepath.Join(dir, "name"), filepath.Join(dir, "real")}, "/workspace": {"/workspace"}} {
+		w, err := Directory{Path: filepath.Join(dir, "name"), As: as}.open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.roots(); !slices.Equal(got, want) {
+			t.Errorf("as %q: %q, want %q", as, got, want)
+		}
+		if _, _, err := w.read(t.Context(), "none", 10); !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+		for limit, large := range map[int64]bool{1: true, 2: false} {
+			if b, _, err := w.read(t.Context(), "a", limit); (err != nil) != large || !large && string(b) != "a\n" {
+				t.Errorf("at most %d bytes: %q, %v", limit, b, err)
+			}
+		}
+		if stats, err := w.stat(t.Context(), "a", "a/below", "none"); err != nil || stats[0].kind != kindFile || stats[1].kind != kindAbsent || stats[2].kind != kindAbsent {
+			t.Errorf("%+v, %v", stats, err)
+		}
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
