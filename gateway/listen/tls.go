@@ -40,6 +40,7 @@ type certificate struct {
 	loaded *tls.Certificate
 	looked time.Time
 	was    [2]fs.FileInfo // the files, when they were loaded
+	told   bool           // that loaded has expired
 }
 
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -49,6 +50,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return c.loaded, nil
 	}
 	c.looked = time.Now()
+	defer c.tellExpired()
 	cert, err := os.Stat(c.cert)
 	key, kerr := os.Stat(c.key)
 	if err = errors.Join(err, kerr); err == nil && c.loaded != nil && config.Unchanged(cert, c.was[0]) && config.Unchanged(key, c.was[1]) {
@@ -63,11 +65,19 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if c.loaded != nil {
 			c.log.Info("the gateway has another certificate", "file", c.cert, "until", loaded.Leaf.NotAfter)
 		}
-		c.loaded, c.was = &loaded, [2]fs.FileInfo{cert, key}
+		c.loaded, c.was, c.told = &loaded, [2]fs.FileInfo{cert, key}, false
 	case c.loaded == nil:
 		return nil, err
 	default:
 		c.log.Warn("the new certificate cannot be used, and the one before is", "file", c.cert, "error", err)
 	}
 	return c.loaded, nil
+}
+
+// tellExpired says once that clients refuse the certificate.
+func (c *certificate) tellExpired() {
+	if c.loaded != nil && !c.told && c.looked.After(c.loaded.Leaf.NotAfter) {
+		c.told = true
+		c.log.Error("the certificate has expired, so clients refuse it", "file", c.cert, "since", c.loaded.Leaf.NotAfter, "hint", "renew it: the files are read anew when they change")
+	}
 }

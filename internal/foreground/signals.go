@@ -51,8 +51,10 @@ func Ending() []os.Signal { return slices.DeleteFunc(slices.Clone(ending), signa
 
 // Serving is a context for a server, which ends in good order at the first signal. From
 // then on signals have their usual effect again, so that the second ends the program at
-// once.
+// once. A server outlives the reader of its standard output and standard error.
 func Serving(ctx context.Context) (context.Context, context.CancelFunc) {
+	// Writes fail then, without a signal. One that is ignored would be so in commands, too.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(ctx, Ending()...)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop

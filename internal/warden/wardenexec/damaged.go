@@ -19,26 +19,30 @@ import (
 // mend is for a program that has the directory alone, once the journal was read: what is
 // damaged is told and kept aside, and processes that have a log are known
 // again, as processes with an unknown end. The warden is believed
-// about the others.
+// about the others. An empty journal may be one that was lost, as by a power cut.
 func (r *records) mend() error {
-	if err := r.readJournal(true); err != nil || !r.damage.Any() {
+	if err := r.readJournal(true); err != nil || !r.damage.Any() && r.in.At > 0 {
 		return err
 	}
-	if err := r.keepDamage(); err != nil {
+	damaged := r.damage.Any()
+	if damaged {
+		if err := r.keepDamage(); err != nil {
+			return err
+		}
+	}
+	ids, err := outlog.IDs(r.root)
+	if err != nil || !damaged && len(ids) == 0 {
 		return err
 	}
 	r.mu.Lock()
 	r.again = true
 	r.mu.Unlock()
-	ids, err := outlog.IDs(r.root)
-	if err != nil {
-		return err
-	}
 	for _, id := range ids {
 		if _, known := r.index[id]; !known && corral.ValidateID(id) == nil {
 			if err := r.start(id, 0, tag{}); err != nil {
 				return err
 			}
+			r.log.Warn("a process that was missing in the journal has output; how it ended is not known", "id", id)
 		}
 	}
 	if err := r.update(); err != nil {
@@ -62,6 +66,12 @@ func (r *records) keepDamage() error {
 	r.log.Error("the journal of processes is damaged; what could not be read is kept aside, and how those processes ended may be lost",
 		"file", file, "pieces", len(r.damage.Pieces), "bytes", r.damage.Size(), "about", r.damage.IDs())
 	r.damage = journal.Damage{}
+	for id, e := range r.index { // its end may be what is missing, so that no warden can tell that it was not started
+		if e.kind == wasStarted {
+			e.warden = 0
+			r.index[id] = e
+		}
+	}
 	return nil
 }
 
@@ -69,7 +79,7 @@ func (r *records) keepDamage() error {
 func (r *records) someMissing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.again
+	return r.again || r.damage.Any()
 }
 
 // believe notes what a warden has and the journal, which was damaged, has not.

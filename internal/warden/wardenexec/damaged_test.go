@@ -100,6 +100,30 @@ func TestJournalDamaged(t *testing.T) {
 	look(t, bytes.Repeat([]byte{0xff, 0, '\n'}, 1000), codes, false)
 }
 
+// A journal of which nothing is left, as after a power cut: what has output is known again.
+func TestJournalLost(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.out", "no id.out"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log bytes.Buffer
+	for range 2 { // the next life reads it in the journal
+		r, err := openRecords(dir, false, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if started, rec, err := r.find("a"); !started || rec != nil || err != nil {
+			t.Errorf("%t, %+v, %v", started, rec, err)
+		}
+		r.close()
+	}
+	if strings.Count(log.String(), "has output") != 1 {
+		t.Error(log.String())
+	}
+}
+
 // A journal without checksums, of an earlier version, is read as it was.
 func TestJournalUnsigned(t *testing.T) {
 	dir := t.TempDir()

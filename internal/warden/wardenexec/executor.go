@@ -460,6 +460,11 @@ func (e *Executor) Attach(ctx context.Context, id string) (corral.Process, error
 // find looks for a process of an earlier life.
 func (e *Executor) find(ctx context.Context, id string) (corral.Process, error) {
 	known, rec, err := e.records.find(id)
+	if err == nil && !known && e.records.someMissing() { // a warden may say more
+		if _, err = e.connection(ctx, false); err == nil || errors.Is(err, ErrGone) {
+			known, rec, err = e.records.find(id)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

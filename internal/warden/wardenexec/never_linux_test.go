@@ -3,6 +3,8 @@ package wardenexec
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/corral-exec/corral"
@@ -53,6 +55,43 @@ func TestNeverStarted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A warden that does not know a process has perhaps seen its end off: the journal, which
+// says so, was damaged. And it may have one that the journal has lost.
+func TestJournalDamagedWardenAsked(t *testing.T) {
+	dir := t.TempDir()
+	text := append(signed(wasStarted, "x", startOf(1, "", corral.LogLimit{})), "\nE x {damaged\n"...)
+	if err := os.WriteFile(filepath.Join(dir, journalName), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // also in the next life
+		f := newFake(t, func(f *fake, m *wire.Message, fds []int) {
+			closeFDs(fds)
+			code := wire.CodeNotFound
+			if m.ID == "silent" {
+				code = wire.CodeUnavailable
+			}
+			f.send(&wire.Message{Type: wire.Error, Req: m.Req, ID: m.ID, Code: code})
+		}, &wire.Message{Type: wire.Item, ID: "silent"})
+		e, err := New(Options{Dir: dir, Connect: func(context.Context, bool) (wire.Conn, error) { return f.gw, nil }, EndedIdle: func(uint64) bool { return true }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Attach(t.Context(), "silent"); err == nil || errors.Is(err, corral.ErrNotFound) {
+			t.Errorf("what the warden has: %v", err)
+		}
+		p, err := e.Attach(t.Context(), "x")
+		if err == nil {
+			_, err = p.Wait(t.Context())
+		}
+		if !errors.Is(err, corral.ErrLost) {
+			t.Errorf("what may have run: %v", err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

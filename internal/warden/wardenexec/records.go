@@ -426,6 +426,9 @@ func (r *records) end(id string, rec record) error {
 func (r *records) startedBy(id string) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.damage.Any() { // its end may be what cannot be read
+		return 0
+	}
 	return r.index[id].warden
 }
 
