@@ -36,6 +36,7 @@ type box struct {
 	ids   map[string]int // those of them that have an ID
 	dead  bool           // nothing is started in it any more
 	stale bool           // it is not chosen any more
+	other bool           // it is at another engine: it is not for this life to remove it
 }
 
 // errNoBox: a box is gone, or, if the error is errAlone, may be: another program looks

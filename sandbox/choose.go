@@ -260,11 +260,7 @@ func (e *Executor) usable(ctx context.Context, b *box) (bool, error) {
 		if err == nil && !alive {
 			e.retire(b)
 		}
-		if errors.Is(err, errOther) {
-			e.log.Warn("making a new container for the sandbox", "name", e.name, "error", err)
-			err = nil
-		}
-		return alive, err
+		return alive, ignoreOther(err)
 	}
 	_, err := b.warden.Reach(ctx)
 	if err == nil {

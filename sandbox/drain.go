@@ -26,11 +26,11 @@ func (e *Executor) startDraining() {
 	e.wg.Go(e.drain)
 }
 
-// left are the boxes that commands do not go to any more. e.mu is held.
+// left are the boxes of this engine that commands do not go to any more. e.mu is held.
 func (e *Executor) left() []*box {
 	var list []*box
 	for _, b := range e.boxes {
-		if b.dead || b.ID != e.last {
+		if (b.dead || b.ID != e.last) && !b.other {
 			list = append(list, b)
 		}
 	}
@@ -130,6 +130,9 @@ func (e *Executor) isOver(ctx context.Context, b *box) (bool, error) {
 	e.mu.Unlock()
 	// Of what another engine made, this one knows nothing.
 	if _, err := b.Inspect(ctx, e.engine); errors.Is(err, errOther) {
+		e.mu.Lock()
+		b.other = true
+		e.mu.Unlock()
 		return false, nil
 	}
 	switch {

@@ -131,9 +131,14 @@ func TestOtherEngine(t *testing.T) {
 	}
 	_, err = b.connect(t.Context(), false)
 	refused("connect", err)
-	if over, err := e.isOver(t.Context(), b); over || err != nil {
-		t.Errorf("over %v, %v", over, err)
+	e.boxes[b.ID] = b
+	if n := len(e.left()); n != 1 {
+		t.Errorf("%d are left", n)
 	}
+	if over, err := e.isOver(t.Context(), b); over || err != nil || len(e.left()) > 0 { // else the engine is asked for ever
+		t.Errorf("over %v, %v, left %v", over, err, e.left())
+	}
+	delete(e.boxes, b.ID)
 	refused("the end of its life", e.endLife(t.Context(), b, 1))
 	if l, err := loadLife(b.dir); err != nil || l.Ended != nil {
 		t.Errorf("noted as ended: %+v, %v", l.Ended, err)

@@ -236,13 +236,14 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]SandboxRo
 			Paused: c.Running && (n.Paused || c.Paused),
 		})
 	}
-	for _, n := range boxes {
-		info, err := e.Info(ctx)
-		if err != nil {
+	var info engine.Info
+	if len(boxes) > 0 {
+		if info, err = e.Info(ctx); err != nil {
 			return nil, err
 		}
-		if !n.box.At(info) {
-			b := n.box
+	}
+	for _, n := range boxes {
+		if b := n.box; !b.At(info) {
 			rows = append(rows, SandboxRow{Name: n.Name, Container: b.Container, ID: b.ContainerID, Image: b.Image, Driver: string(b.Driver), User: b.User, Engine: b.EngineName()})
 		}
 	}

@@ -428,19 +428,20 @@ func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, erro
 	if err != nil {
 		return engine.Container{}, e.fail("look at the container "+id, err)
 	}
-	out := engine.Container{ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Image: c.Config.Image, Labels: c.Config.Labels}
-	if c.State != nil {
-		out.Running, out.Paused, out.PID, out.Exit, out.OOM = c.State.Running, c.State.Paused, c.State.Pid, c.State.ExitCode, c.State.OOMKilled
-		out.Error = c.State.Error
-	}
-	return out, nil
+	return engine.Container{
+		ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Image: c.Config.Image, Labels: c.Config.Labels,
+		Running: c.State.Running, Paused: c.State.Paused, PID: c.State.Pid, Exit: c.State.ExitCode, OOM: c.State.OOMKilled, Error: c.State.Error,
+	}, nil
 }
 
-// inspect describes a container. While the process of one ends, Podman fails to read its
-// cgroup, which is over a moment later.
+// inspect describes a container, with its State and Config. While the process of one ends,
+// Podman fails to read its cgroup, which is over a moment later.
 func (e *Engine) inspect(ctx context.Context, id string) (container.InspectResponse, error) {
 	for tries := 50; ; tries-- {
 		c, err := e.c.ContainerInspect(ctx, id)
+		if err == nil && (c.ContainerJSONBase == nil || c.State == nil || c.Config == nil) {
+			return c, errors.New("what answers is no container engine")
+		}
 		if err == nil || tries == 0 || !strings.Contains(err.Error(), syscall.ESRCH.Error()) {
 			return c, err
 		}

@@ -37,7 +37,7 @@ func (e *Engine) nested(ctx context.Context) (container string, shared []engine.
 		e.looked = err == nil
 		return "", nil, err
 	}
-	c, err := e.c.ContainerInspect(ctx, id)
+	c, err := e.inspect(ctx, id)
 	switch {
 	case errdefs.IsNotFound(err):
 		e.looked = true

@@ -30,9 +30,9 @@ func (e *Engine) freeze(ctx context.Context, id string, wanted bool, what string
 	}
 	c, ierr := e.inspect(ctx, id)
 	switch {
-	case errdefs.IsNotFound(ierr), ierr == nil && c.State != nil && !c.State.Running:
+	case errdefs.IsNotFound(ierr), ierr == nil && !c.State.Running:
 		return fmt.Errorf("%w: %s", engine.ErrNoContainer, id)
-	case ierr == nil && c.State != nil && c.State.Paused == wanted:
+	case ierr == nil && c.State.Paused == wanted:
 		return nil
 	}
 	return e.fail(what+" the container "+id, err)

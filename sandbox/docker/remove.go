@@ -43,7 +43,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 func (e *Engine) end(ctx context.Context, id string) error {
 	for killed := false; ; killed = true {
 		c, err := e.inspect(ctx, id)
-		if err != nil || c.State == nil || !c.State.Running {
+		if err != nil || !c.State.Running {
 			return ctx.Err() // it does not run, or is gone; else its removal says what is wrong
 		}
 		if killed {

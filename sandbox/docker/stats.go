@@ -31,7 +31,7 @@ func (e *Engine) Stats(ctx context.Context, id string) (engine.Stats, error) {
 	if err != nil {
 		return engine.Stats{}, e.fail("look at the container "+id, err)
 	}
-	if c.State == nil || !c.State.Running {
+	if !c.State.Running {
 		return engine.Stats{OOMKills: -1}, nil
 	}
 	r, err := e.c.ContainerStatsOneShot(ctx, c.ID)

@@ -33,11 +33,12 @@ const maxAccounts = 1 << 20
 // A file that is not there, is larger than maxAccounts, or is not of the image's file system
 // but of what is mounted in it, stays as it is.
 func Prepare(pid int, dir, home string, owner, shown files.User) error {
-	root, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/root", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
+	root, ns, err := insideOf(pid)
 	if err != nil {
 		return ignoreMissing(err) // it has ended
 	}
 	defer unix.Close(root)
+	defer unix.Close(ns)
 	boot, err := os.ReadFile("/proc/sys/kernel/random/uuid") // each time another one, as the kernel makes them for boots
 	if err != nil {
 		return err
@@ -69,7 +70,7 @@ func Prepare(pid int, dir, home string, owner, shown files.User) error {
 			moves = append(moves, *m)
 		}
 	}
-	if err := moveInto(pid, moves); err != nil {
+	if err := moveInto(ns, moves); err != nil {
 		return fmt.Errorf("cannot replace files of the sandbox: %w", err)
 	}
 	return nil
@@ -141,16 +142,37 @@ func replacement(root int, path, file string, change func([]byte) []byte) (_ *mo
 	return &move{tree, f}, nil
 }
 
-// moveInto moves mounts onto files in the mount namespace of a process. Only a process
+// insideOf are the root directory and the mount namespace of one process of a container, also
+// if another process gets its number meanwhile. The engine says which it is: what is not in
+// a namespace of its own is not one.
+func insideOf(pid int) (root, ns int, err error) {
+	proc, err := unix.Open("/proc/"+strconv.Itoa(pid), unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return -1, -1, err
+	}
+	defer unix.Close(proc)
+	if ns, err = unix.Openat(proc, "ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return -1, -1, err
+	}
+	var its, ours unix.Stat_t
+	if err = errors.Join(unix.Fstat(ns, &its), unix.Stat("/proc/thread-self/ns/mnt", &ours)); err == nil && its.Ino == ours.Ino {
+		err = fmt.Errorf("process %d is in no container", pid)
+	}
+	if err == nil {
+		root, err = unix.Openat(proc, "root", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
+	}
+	if err != nil {
+		unix.Close(ns)
+		return -1, -1, err
+	}
+	return root, ns, nil
+}
+
+// moveInto moves mounts onto files in a mount namespace. Only a process
 // with one thread can enter it, so a child process does this and nothing else. (A thread
 // of our own would have to end afterwards, and processes that it started with a
 // parent-death signal would be killed.)
-func moveInto(pid int, moves []move) error {
-	ns, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return ignoreMissing(err)
-	}
-	defer unix.Close(ns)
+func moveInto(ns int, moves []move) error {
 	calls := []spawn.Call{{Number: unix.SYS_SETNS, Args: [6]uintptr{uintptr(ns), unix.CLONE_NEWNS}}}
 	for _, m := range moves {
 		calls = append(calls, spawn.Call{Number: unix.SYS_MOVE_MOUNT, Args: [6]uintptr{
@@ -167,7 +189,7 @@ func moveInto(pid int, moves []move) error {
 var empty [1]byte // a path
 
 func ignoreMissing(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return nil
 	}
 	return err
