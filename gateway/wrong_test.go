@@ -20,18 +20,18 @@ func TestWrongKeysOfAddresses(t *testing.T) {
 	why := errors.New("wrong")
 	for i := range 2 * wrongBurst {
 		err := k.refuse(fmt.Sprint("10.0.0.1:", 1000+i), why)
-		if i < wrongBurst != (err == why) && i != wrongBurst { // one may have come back by then
+		if i < wrongBurst != errors.Is(err, why) && i != wrongBurst { // one may have come back by then
 			t.Fatalf("%d: %v", i, err)
 		}
-		if err := k.refuse("10.0.0.2", why); i < 5 && err != why { // without a port
+		if err := k.refuse("10.0.0.2", why); i < 5 && !errors.Is(err, why) { // without a port
 			t.Errorf("another address: %v", err)
 		}
 	}
-	if err := k.refuse("10.0.0.1:1", why); err == why {
+	if err := k.refuse("10.0.0.1:1", why); errors.Is(err, why) {
 		t.Error("the other address made it begin anew")
 	}
 	for i := range 2 * wrongAddresses {
-		if err := k.refuse(fmt.Sprintf("10.1.%d.%d:1", i/256, i%256), why); err != why {
+		if err := k.refuse(fmt.Sprintf("10.1.%d.%d:1", i/256, i%256), why); !errors.Is(err, why) {
 			t.Fatalf("a new address: %v", err)
 		}
 		if len(k.from) > wrongAddresses {

@@ -118,7 +118,7 @@ type Rules struct {
 	Security Setting[Security]
 	Ask      Setting[Ask]
 	// AskFallback is the Security that applies when an approval is needed and
-	// cannot be asked for, or does not come in time.
+	// cannot be asked for, or does not come in time. Without a value: deny.
 	AskFallback Setting[Security]
 
 	// List has every rule; their order does not matter.

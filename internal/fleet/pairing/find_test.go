@@ -1,6 +1,7 @@
 package pairing
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -92,7 +93,7 @@ func TestClosed(t *testing.T) {
 			"withdraw": func() error { return r.Withdraw(token.ID) },
 			"redeem":   func() error { _, err := r.Redeem(given, key(2), home, hello); return err },
 		} {
-			if err := do(); err != errClosed {
+			if err := do(); !errors.Is(err, errClosed) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
