@@ -1,12 +1,5 @@
 package sandbox
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-
-	"github.com/corral-exec/corral/sandbox/engine"
-)
-
 // Hash tells containers apart that are not alike: two configurations with the
 // same hash can share one. It is the SHA-256, in hexadecimal, of [Canonical] of
 // what the container is like.
@@ -31,9 +24,4 @@ func (c Config) Canonical() (string, error) {
 		return "", err
 	}
 	return string(s.plan().Canonical()), nil
-}
-
-func hashOf(plan engine.Spec) string {
-	sum := sha256.Sum256(plan.Canonical())
-	return hex.EncodeToString(sum[:])
 }

@@ -20,11 +20,7 @@ import (
 // That it is paused is noted before: what was frozen by a program that died is resumed all
 // the same.
 func Pause(ctx context.Context, e engine.Engine, stateDir, name string) error {
-	s, err := Find(stateDir, name)
-	if err != nil {
-		return err
-	}
-	unlock, err := lockPause(ctx, stateDir, name)
+	s, unlock, err := lockPause(ctx, stateDir, name)
 	if err != nil {
 		return err
 	}
@@ -68,11 +64,7 @@ func freeze(e engine.PauseEngine, ctx context.Context, id string) error {
 // Resume has what runs in a sandbox go on; one that is not paused goes on as well.
 // ErrNotFound if none of its containers runs.
 func Resume(ctx context.Context, e engine.Engine, stateDir, name string) error {
-	s, err := Find(stateDir, name)
-	if err != nil {
-		return err
-	}
-	unlock, err := lockPause(ctx, stateDir, name)
+	s, unlock, err := lockPause(ctx, stateDir, name)
 	if err != nil {
 		return err
 	}
@@ -92,14 +84,17 @@ func (e *Executor) Resume(ctx context.Context) error {
 	return Resume(ctx, e.engine, e.stateDir, e.name)
 }
 
-// lockPause keeps what a sandbox is noted as in step with what its containers are: another
-// program may pause and resume it, too.
-func lockPause(ctx context.Context, stateDir, name string) (unlock func(), err error) {
+// lockPause finds a sandbox, and keeps what it is noted as in step with what its containers
+// are: another program may pause and resume it, too.
+func lockPause(ctx context.Context, stateDir, name string) (s Sandbox, unlock func(), err error) {
+	if s, err = Find(stateDir, name); err != nil {
+		return s, nil, err
+	}
 	f, err := filelock.Open(ctx, filepath.Join(sandboxDir(stateDir, name), ".pause"))
 	if err != nil {
-		return nil, fmt.Errorf("the sandbox %s is being paused or resumed: %w", name, err)
+		return s, nil, fmt.Errorf("the sandbox %s is being paused or resumed: %w", name, err)
 	}
-	return func() { _ = f.Close() }, nil
+	return s, func() { _ = f.Close() }, nil
 }
 
 func pausedMark(stateDir, name string) string {

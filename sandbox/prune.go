@@ -148,11 +148,8 @@ func pruneOne(ctx context.Context, engine engine.Engine, stateDir, name string, 
 // Unused reports whether the sandbox has nothing, not even records of commands.
 func (e *Executor) Unused() (bool, error) {
 	rec, err := loadSandbox(e.stateDir, e.name)
-	if err != nil || !rec.gone() {
-		return false, err
-	}
-	left, err := glob(filepath.Join(e.dir, execDir), "*.json")
-	if err != nil || len(left) > 0 {
+	left, gerr := glob(filepath.Join(e.dir, execDir), "*.json")
+	if err = errors.Join(err, gerr); err != nil || !rec.gone() || len(left) > 0 {
 		return false, err
 	}
 	return e.records.Empty()

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"path"
 	"slices"
@@ -28,7 +29,7 @@ func newSetup(cfg Config) (*setup, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &setup{Config: cfg, hash: hashOf(cfg.plan())}
+	s := &setup{Config: cfg, hash: fmt.Sprintf("%x", sha256.Sum256(cfg.plan().Canonical()))}
 	s.warnings = s.ownerWarning()
 	s.plainShell = sync.OnceValues(func() (pathenv.Plan, error) { return s.newLaunch(corral.Command{Shell: plainText}) })
 	s.plainArgs = sync.OnceValues(func() (pathenv.Plan, error) { return s.newLaunch(corral.Command{Args: []string{plainText}}) })
