@@ -254,7 +254,7 @@ func TestRenamed(t *testing.T) {
 		t.Errorf("left %v, %v", eng.containers, err)
 	}
 	// An ephemeral one whose program was killed.
-	state, _, eng, _ = twoEngines(t)
+	_, _, eng, _ = twoEngines(t)
 	eng.containers[0].Name, eng.containers[0].Labels[labelEphemeral] = "mine", "1"
 	copied := engine.Container{ID: "id-9", Name: "image of it", Labels: eng.containers[0].Labels}
 	eng.containers = append(eng.containers, copied)
