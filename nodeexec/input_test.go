@@ -20,7 +20,7 @@ func TestLastWordOfLife(t *testing.T) {
 	data := []byte("data")
 	end := fabric.InputAck{Done: 4, Next: 4, Limit: 4, Flags: fabric.FlagEnd}
 	for range 20 {
-		f := &Fabric{signer: signer, ctx: context.Background(), waiting: map[uint64]waiter{}, patience: DefaultPatience}
+		f := &Fabric{signer: signer, paired: func() []Paired { return nil }, ctx: context.Background(), waiting: map[uint64]waiter{}, patience: DefaultPatience}
 		p := &peer{f: f, id: "n1", changed: make(chan struct{})}
 		p.told.Boot = "first"
 		in := &input{

@@ -2,7 +2,6 @@ package foreground
 
 import (
 	"context"
-	"math"
 	"sync"
 
 	"github.com/corral-exec/corral"
@@ -25,7 +24,7 @@ func (t *Answers) Begin(ctx context.Context, p corral.Process) {
 	}
 	ctx, t.cancel = context.WithCancel(ctx)
 	// Attach beyond the output, which is read elsewhere.
-	term, err := session.Attach(ctx, math.MaxInt64)
+	term, err := session.Attach(ctx, 1<<62)
 	if err != nil {
 		return // then both answer, which does little harm
 	}

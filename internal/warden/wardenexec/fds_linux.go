@@ -565,14 +565,14 @@ func (pi *pipes) close() bool {
 	if pi.drain != nil {
 		pi.drain.Stop()
 	}
+	for _, s := range pi.outputs {
+		pi.p.e.watcher.remove(s) // before the input is closed, which a terminal's output is, too
+		s.end.Close()
+	}
 	for _, f := range append([]*os.File{pi.input}, pi.relay[:]...) {
 		if f != nil {
-			f.Close()
+			f.Close() // twice for a terminal
 		}
-	}
-	for _, s := range pi.outputs {
-		pi.p.e.watcher.remove(s)
-		s.end.Close() // twice for a terminal
 	}
 	return true
 }

@@ -492,10 +492,11 @@ func (p *process) note(exit corral.Exit) bool {
 		return false
 	}
 	p.removePipes() // not before: until it is on record, the next life opens them
+	// Before it is forgotten: a start under its ID asks the warden to forget it, first.
+	p.e.acks.add(p.id, p.e.current)
 	if !p.e.opts.Ephemeral {
 		p.e.forget(p)
 	}
-	p.e.acks.add(p.id, p.e.current)
 	return true
 }
 

@@ -123,7 +123,7 @@ func (w *watcher) remove(s *source) {
 	defer w.mu.Unlock()
 	if _, there := w.watched[s.token]; there {
 		delete(w.watched, s.token)
-		_ = w.control(unix.EPOLL_CTL_DEL, s, 0) // closed already: so much the better
+		_ = w.control(unix.EPOLL_CTL_DEL, s, 0) // it is watched
 	}
 }
 

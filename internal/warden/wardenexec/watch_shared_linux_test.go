@@ -2,8 +2,13 @@ package wardenexec
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
@@ -39,5 +44,45 @@ func TestOneWatcher(t *testing.T) {
 	}
 	if err := third.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A terminal's output, which is its input as well, is not watched any more when it is
+// closed, though the warden keeps it open.
+func TestTerminalIsNotWatched(t *testing.T) {
+	w, err := newWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wardens, err := unix.Dup(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(wardens)
+	pi := &pipes{p: &process{e: &Executor{watcher: w}}}
+	if err := pi.setTerminal(fd); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.add(pi.outputs[0]); err != nil {
+		t.Fatal(err)
+	}
+	watched := func() int {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", w.epoll))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(b), "tfd:")
+	}
+	if n := watched(); n != 2 { // with what ends the watcher
+		t.Fatalf("%d descriptors are watched", n)
+	}
+	pi.close()
+	if n := watched(); n != 1 {
+		t.Errorf("%d descriptors are watched still", n)
 	}
 }
