@@ -72,7 +72,8 @@ func (s *Server) sandboxes(h handler) handler {
 	}
 }
 
-// seesSandbox says that there is no sandbox of a name, to who may not know of it.
+// seesSandbox is nil if the caller may know of a sandbox. If not, the error is the same as
+// for a name that no sandbox has.
 func (s *Server) seesSandbox(ctx context.Context, name string) error {
 	g := access.From(ctx)
 	if g.All() {

@@ -42,7 +42,7 @@ func TestDomains(t *testing.T) {
 		{"git status", []Rule{rule("/usr/bin/git", []string{}, nil)}, "", "", ""},
 		{"mine x", []Rule{rule("/usr/bin/mine", []string{"/opt/a"}, nil)}, "/opt/a", "", ""}, // it writes no more for that it is limited
 		{"mine x", []Rule{rule("/usr/bin/mine", nil, []string{"/opt"})}, "any", "/opt", ""},
-		{"opt/ls x", []Rule{rule("/opt/ls", nil, []string{"/opt"})}, "any", "/opt", ""}, // it is no ls of the system
+		{"opt/ls x", []Rule{rule("/opt/ls", nil, []string{"/opt"})}, "any", "/opt", ""}, // this ls is not the system's
 		{"ls x | cat", []Rule{rule("/bin/ls", []string{"/opt/a"}, nil), rule("/bin/cat", nil, []string{"/opt/w"})}, "/bin/cat /opt/a", "/opt/w", ""},
 		{"python3 -c x", []Rule{{Action: Allow, Pattern: "/usr/bin/python3", Args: []string{"-c", "x"}, Writes: []string{"/opt"}}}, "any", "/opt", ""},
 		{"ls x", []Rule{allow("/bin/ls"), {Action: Allow, Pattern: "/bin/" + strings.Repeat("?", 2), Reason: strings.Repeat("r", maxHint)}}, "", "", `{allow: "/bin/ls", runs: [%s]}`},

@@ -233,7 +233,7 @@ func TestLinkOnce(t *testing.T) {
 	})
 }
 
-// A full list loses the oldest of who has most, whoever signed in last.
+// A full list loses the oldest sign-in of the key that has most, also when another key signs in.
 func TestRoomForSignIns(t *testing.T) {
 	var list []signIn
 	for i := range maxSignIns {

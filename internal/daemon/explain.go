@@ -14,7 +14,6 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
-	"github.com/corral-exec/corral/internal/recent"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/policy"
@@ -39,10 +38,9 @@ func Explain(ctx context.Context, opt Options, stateDir string, nodes guard.Node
 		return r, errors.Join(err, p.close())
 	}
 	p.decide(ex, nodes)
-	h := &hosts{
-		opt: o, stateDir: stateDir, log: o.Log, gateway: ex, nodes: nodeexec.None{}, policies: p, agents: recent.New[*agentHosts](recentAgents),
-		timeout: func(c config.Agent) time.Duration { return c.Tools.Exec.Timeout.Value },
-	}
+	h := newHosts(o, stateDir, ex)
+	h.nodes, h.policies = nodeexec.None{}, p
+	h.timeout = func(c config.Agent) time.Duration { return c.Tools.Exec.Timeout.Value }
 	defer func() { err = errors.Join(err, h.Close()) }()
 	return hostPolicy{h}.Explain(ctx, agent, cmd, e)
 }
@@ -61,7 +59,7 @@ func (h hostPolicy) Explain(ctx context.Context, agent string, cmd corral.Comman
 	if err != nil {
 		return guard.Refusal(agent, cmd, route, err)
 	}
-	placed, err := on.placed(ctx, h.hosts.policies.agent(agent), cmd, route)
+	placed, err := on.placed(ctx, c, cmd, route)
 	if err != nil {
 		return guard.Refusal(agent, cmd, route, err)
 	}

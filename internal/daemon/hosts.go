@@ -95,7 +95,8 @@ func openHosts(o *Options, stateDir string, elevated bool, shared sharing) (*hos
 	if err != nil {
 		return nil, err
 	}
-	h := &hosts{opt: o, stateDir: stateDir, elevated: elevated, log: log, gateway: gw, agents: recent.New[*agentHosts](recentAgents), boxes: map[string]*lazySandbox{}}
+	h := newHosts(o, stateDir, gw)
+	h.elevated = elevated
 	if h.ssh, err = sshexec.New(sshexec.Config{
 		StateDir: filepath.Join(stateDir, sshDir), Allowed: func() []string { return h.policies.live.Config().Nodes.SSH.Value },
 		Home: AccountHome(), AgentSocket: o.getenv("SSH_AUTH_SOCK"), Log: log,
@@ -132,6 +133,14 @@ func (n askedNodes) Decide(ctx context.Context, node, agent string, cmd corral.C
 
 // recentAgents is for how many agents what commands run on is kept: clients make up names.
 const recentAgents = 4096
+
+// newHosts are those of a state directory, in which no command has run yet.
+func newHosts(o *Options, stateDir string, gateway Executor) *hosts {
+	return &hosts{
+		opt: o, stateDir: stateDir, log: o.Log, gateway: gateway,
+		agents: recent.New[*agentHosts](recentAgents), boxes: map[string]*lazySandbox{},
+	}
+}
 
 // of returns an agent's.
 func (h *hosts) of(agent string) *agentHosts {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 
-	"github.com/corral-exec/corral/internal/recent"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
@@ -30,7 +29,9 @@ func OpenNodeHost(opt Options, dir string) (_ *NodeHost, err error) {
 		return nil, err
 	}
 	p := &policies{log: log}
-	h := &NodeHost{places: newNodePlaces(&hosts{opt: o, stateDir: dir, log: log, gateway: keeper, policies: p, agents: recent.New[*agentHosts](recentAgents), boxes: map[string]*lazySandbox{}})}
+	hosts := newHosts(o, dir, keeper)
+	hosts.policies = p
+	h := &NodeHost{places: newNodePlaces(hosts)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close())

@@ -8,13 +8,12 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/recent"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
 // Names that clients make up take no more memory than so much.
 func TestAgentsThatAreMadeUp(t *testing.T) {
-	h := &hosts{agents: recent.New[*agentHosts](recentAgents)}
+	h := newHosts(&Options{}, "", nil)
 	first := h.of("agent-0")
 	if h.of("agent-0") != first {
 		t.Error("it is made anew each time")

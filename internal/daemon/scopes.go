@@ -355,8 +355,8 @@ func (h *hosts) prune(ctx context.Context, eng Engine) ([]string, error) {
 // restAfter is how long after its last use a sandbox that has nothing any more is closed.
 const restAfter = 10 * time.Minute
 
-// rest closes and forgets the sandboxes that have nothing any more, each of which takes
-// descriptors and memory. Clients make up their names.
+// rest closes and forgets the sandboxes that have nothing any more. Each open one takes
+// descriptors and memory, and clients make up their names.
 func (h *hosts) rest() error {
 	h.mu.Lock()
 	boxes := slices.Collect(maps.Values(h.boxes))

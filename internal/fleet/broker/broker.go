@@ -292,7 +292,7 @@ func (s *Server) note(nkey string, c server.ClientAuthentication) bool {
 			return false
 		}
 	}
-	if len(s.conns) >= 2*maxNodes { // drops those of which all are closed
+	if len(s.conns) >= 2*maxNodes { // drops keys whose connections are all closed
 		for key, ids := range s.conns {
 			alive := false
 			for id := range ids {

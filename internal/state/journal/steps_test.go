@@ -170,7 +170,7 @@ func TestPlaceReplaced(t *testing.T) {
 	}
 }
 
-// brokenDisk is a file of which the end cannot be read.
+// brokenDisk is a file whose end cannot be read.
 type brokenDisk string
 
 func (b brokenDisk) ReadAt(p []byte, at int64) (int, error) {

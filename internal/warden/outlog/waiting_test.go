@@ -65,7 +65,7 @@ func TestReadersWake(t *testing.T) {
 	}
 }
 
-// A log of which the file is gone or short is an error for readers, and not an end.
+// If the file of a log is gone or short, readers get an error, and not an end.
 func TestReadsFail(t *testing.T) {
 	for name, damage := range map[string]func(*os.Root) error{
 		"gone":  func(root *os.Root) error { return root.Remove("x" + suffixOut) },

@@ -100,7 +100,7 @@ func TestJournalDamaged(t *testing.T) {
 	look(t, bytes.Repeat([]byte{0xff, 0, '\n'}, 1000), codes, false)
 }
 
-// A journal of which nothing is left, as after a power cut: what has output is known again.
+// If nothing is left of a journal, as after a power cut, what has output is known again.
 func TestJournalLost(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.out", "no id.out"} {
