@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -93,10 +94,22 @@ func machineCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}()
 }
 
+// connect tries until it connects: the gateway cuts the connections of a machine that it
+// approves, perhaps also the next one, which is being made.
 func (m *scriptMachine) connect(ctx context.Context, line join.Line) (*fabric.Link, error) {
-	return fabric.Connect(ctx, func(o nats.Option) (*nats.Conn, error) {
-		return broker.Dial(line.URL(), line.Cert, m.key, append(fabric.ConnectOptions(nil), o)...)
-	}, func(error) {})
+	for attempt := 1; ; attempt++ {
+		link, err := fabric.Connect(ctx, func(o nats.Option) (*nats.Conn, error) {
+			return broker.Dial(line.URL(), line.Cert, m.key, append(fabric.ConnectOptions(nil), o)...)
+		}, func(error) {})
+		if err == nil || ctx.Err() != nil {
+			return link, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(fabric.Backoff(attempt)):
+		}
+	}
 }
 
 func (m *scriptMachine) live(ctx context.Context, line join.Line, name, token string, note func(file, text string)) error {

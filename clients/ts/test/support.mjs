@@ -91,6 +91,16 @@ export class Gateway {
   async close() {
     await this.stop();
     closeSync(this.log);
-    rmSync(this.dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }); // the warden may be writing
+    // The warden may still write. rmSync does not look again for what is new in a directory.
+    for (let tries = 0; ; tries++) {
+      try {
+        return rmSync(this.dir, { recursive: true, force: true });
+      } catch (e) {
+        if (e.code !== "ENOTEMPTY" || tries === 100) {
+          throw e;
+        }
+      }
+      await sleep(50);
+    }
   }
 }
