@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 )
 
@@ -67,6 +68,21 @@ func produce(n int64) job {
 	return job{shell: "exec dd if=/dev/zero bs=64k count=" + strconv.FormatInt(n/block, 10) + " 2>/dev/null", output: n}
 }
 
+// Output of another kind is in a file, which the first command makes.
+const (
+	fileSize     = 16 << 20
+	copiesPrefix = "/tmp/corral-bench-"
+	noise        = "cat /dev/urandom"
+	requests     = `awk 'BEGIN{for(;;)printf "2026-01-02T15:%02d:%02d.%03dZ level=info msg=\"request done\" path=/v1/items/%d status=200 took=%dms\n",i/60%60,i%60,rand()*1000,rand()*1e6,rand()*99;i++}'`
+)
+
+func copies(what, name string) func(int64) job {
+	return func(n int64) job {
+		size := min(n, fileSize)
+		return job{shell: fmt.Sprintf("f=%s%s-%d; [ -f $f ] || { %s 2>/dev/null | head -c %d >$f.new; mv $f.new $f; }; i=0; while [ $i -lt %d ]; do cat $f; i=$((i+1)); done", copiesPrefix, name, size, what, size, n/size), output: n}
+	}
+}
+
 func consume(n int64) job {
 	return job{shell: "exec dd of=/dev/null bs=64k 2>/dev/null", input: n}
 }
@@ -97,8 +113,20 @@ func (s *site) experiments(o options) []experiment {
 			checks: []check{
 				{over: boxFDs, under: boxLocal, atLeast: 0.75},
 				{over: hostWarden, under: hostLocal, atLeast: 0.75},
-				{over: boxFrames, under: boxEngine},
+				{over: boxFrames, under: boxEngine, atLeast: 1},
 			},
+		},
+		{
+			name: "stdout-log", title: "1 GiB of output, the log of a server", unit: "MB/s",
+			rounds: o.roundsOr(7), reps: 1,
+			places: s.pick(boxFrames, boxEngine), value: bandwidth(volume, copies(requests, "log")),
+			checks: []check{{over: boxFrames, under: boxEngine, atLeast: 1}},
+		},
+		{
+			name: "stdout-noise", title: "1 GiB of output that cannot be packed", unit: "MB/s",
+			rounds: o.roundsOr(7), reps: 1,
+			places: s.pick(boxFrames, boxEngine), value: bandwidth(volume, copies(noise, "noise")),
+			checks: []check{{over: boxFrames, under: boxEngine}},
 		},
 		{
 			name: "stdin", title: "1 GiB of input, as fast as it is taken", unit: "MB/s",
@@ -107,7 +135,7 @@ func (s *site) experiments(o options) []experiment {
 			checks: []check{
 				{over: boxFDs, under: boxLocal},
 				{over: hostWarden, under: hostLocal},
-				{over: boxFrames, under: boxEngine},
+				{over: boxFrames, under: boxEngine, atLeast: 1},
 			},
 		},
 		{

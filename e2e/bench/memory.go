@@ -30,6 +30,11 @@ const (
 
 func (s *site) measureMemory(ctx context.Context, jobs int) ([]memory, error) {
 	var all []memory
+	for _, name := range []string{boxFrames, boxEngine} { // whose files are memory
+		if _, err := s.places[name].run(ctx, job{shell: "rm -f " + copiesPrefix + "*"}); err != nil {
+			return nil, err
+		}
+	}
 	for _, name := range []string{boxFDs, boxFrames, hostWarden} {
 		for range jobs {
 			if _, err := s.places[name].run(ctx, job{shell: "true"}); err != nil {

@@ -422,7 +422,7 @@ func (c *client) answer(m *wire.Message, f *fail) error {
 }
 
 // features are optional parts of the protocol that this warden has.
-var features = []string{"mark", wire.FeatureDomain, wire.FeatureDial, wire.FeatureEndAfter}
+var features = []string{"mark", wire.FeatureDomain, wire.FeatureDial, wire.FeatureEndAfter, wire.FeaturePacked}
 
 func (c *client) hello(m *wire.Message) error {
 	if m.Version != wire.Version {
@@ -435,6 +435,7 @@ func (c *client) hello(m *wire.Message) error {
 	}
 	c.terminalFirst = slices.Contains(m.Features, wire.FeatureTerminalFirst)
 	c.oneWay = slices.Contains(m.Features, wire.FeatureOneWay)
+	wire.Pack(c.conn.Conn, slices.Contains(m.Features, wire.FeaturePacked))
 	c.s.hearOut(c)
 	err := c.conn.Send(&wire.Message{Type: wire.Hello, Req: m.Req, Version: wire.Version, Features: features,
 		Epoch: m.Epoch, PID: uint64(c.s.self), StartedAt: c.s.Since()})

@@ -96,7 +96,7 @@ func greet(ctx context.Context, conn wire.Conn) (*client, error) {
 
 func (c *client) hello() error {
 	epoch, req := c.epoch, c.next
-	features := []string{wire.FeatureTerminalFirst}
+	features := []string{wire.FeatureTerminalFirst, wire.FeaturePacked}
 	if c.oneWay {
 		features = append(features, wire.FeatureOneWay)
 	}
@@ -117,6 +117,7 @@ func (c *client) hello() error {
 			c.confines = slices.Contains(m.Features, wire.FeatureDomain)
 			c.dials = slices.Contains(m.Features, wire.FeatureDial)
 			c.ends = slices.Contains(m.Features, wire.FeatureEndAfter)
+			wire.Pack(c.conn, slices.Contains(m.Features, wire.FeaturePacked))
 		case !greeted && m.Type == wire.Error && m.Req == req:
 			return errors.New(m.Text)
 		case !greeted: // meant for the gateway that was connected before

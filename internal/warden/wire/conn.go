@@ -29,6 +29,13 @@ func OneWay(c Conn) bool {
 	return ok && o.OneWay()
 }
 
+// Pack calls Pack of a c that carries messages as bytes.
+func Pack(c Conn, on bool) {
+	if f, ok := c.(interface{ Pack(on bool) }); ok {
+		f.Pack(on)
+	}
+}
+
 // ErrNoFiles: descriptors were given to a carrier that cannot pass them.
 var ErrNoFiles = errors.New("this connection cannot pass file descriptors")
 

@@ -8,6 +8,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
+	"sync/atomic"
+
+	"github.com/pierrec/lz4/v4"
 )
 
 // Frames carries messages over a byte stream.
@@ -34,10 +38,14 @@ type Frames struct {
 	dropped int
 	synced  bool
 
-	turn chan struct{} // holds a token while a message is sent; guards what follows
-	w    io.Writer
-	out  []byte
-	err  error
+	data  []byte // buffer of what was unpacked
+	packs atomic.Bool
+
+	turn   chan struct{} // holds a token while a message is sent; guards what follows
+	w      io.Writer
+	out    []byte
+	packed []byte
+	err    error
 }
 
 // delimiter ends a frame: stem and a one. Its bytes are all different, so that no two
@@ -59,6 +67,11 @@ const (
 
 	// keep bounds the buffers that are kept for the next message.
 	keep = 256 << 10
+
+	// Data is packed from minPacked bytes on, if an eighth of it is saved, and up to
+	// maxPacked.
+	minPacked = 4 << 10
+	maxPacked = keep
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -68,6 +81,10 @@ func NewFrames(r io.Reader, w io.Writer, c io.Closer) *Frames {
 	// The first delimiter ends whatever a writer before us left unfinished.
 	return &Frames{r: r, w: w, c: c, turn: make(chan struct{}, 1), out: []byte(delimiter)}
 }
+
+// Pack sets whether Data is packed from now on, which the other end has to know; see
+// [FeaturePacked]. What a Frames receives it unpacks in any case.
+func (f *Frames) Pack(on bool) { f.packs.Store(on) }
 
 // PassesFiles is false.
 func (f *Frames) PassesFiles() bool { return false }
@@ -120,13 +137,51 @@ func (f *Frames) encode(m *Message) error {
 		return f.err
 	}
 	start := len(f.out)
-	out := m.Append(f.out)
+	out := f.pack(m).Append(f.out)
 	if size := len(out) - start; size > MaxMessage {
 		f.out = shrink(out, start)
 		return fmt.Errorf("%w: %d bytes, more than %d", ErrMalformed, size, MaxMessage)
 	}
 	out = binary.BigEndian.AppendUint32(out, crc32.Checksum(out[start:], castagnoli))
 	f.out = append(stuff(out, start), delimiter...)
+	return nil
+}
+
+// pack is m, or the same message with its Data packed.
+func (f *Frames) pack(m *Message) *Message {
+	n := len(m.Data)
+	if !f.packs.Load() || n < minPacked || n > maxPacked {
+		return m
+	}
+	most := n / 8 * 7
+	f.packed = slices.Grow(f.packed[:0], most)
+	head := binary.PutUvarint(f.packed[:most], uint64(n))
+	k, err := lz4.CompressBlock(m.Data, f.packed[head:most], nil)
+	if err != nil || k == 0 { // it does not fit
+		return m
+	}
+	p := *m
+	p.Data, p.Packed = nil, f.packed[:head+k]
+	return &p
+}
+
+// unpack undoes pack.
+func (f *Frames) unpack(m *Message) error {
+	if len(m.Packed) == 0 {
+		return nil
+	}
+	n, head := binary.Uvarint(m.Packed)
+	if head <= 0 || n < minPacked || n > maxPacked {
+		return fmt.Errorf("%w: packed data of %d bytes", ErrMalformed, n)
+	}
+	f.data = slices.Grow(f.data[:0], int(n))[:n]
+	switch k, err := lz4.UncompressBlock(m.Packed[head:], f.data); {
+	case err != nil:
+		return fmt.Errorf("%w: packed data: %w", ErrMalformed, err)
+	case k != int(n):
+		return fmt.Errorf("%w: packed data of %d bytes, not %d", ErrMalformed, k, n)
+	}
+	m.Data, m.Packed = f.data, nil
 	return nil
 }
 
@@ -157,6 +212,9 @@ func (f *Frames) Recv() (*Message, []int, error) {
 			continue
 		}
 		m, err := decode(frame)
+		if err == nil {
+			err = f.unpack(m)
+		}
 		switch {
 		case err == nil:
 			f.synced = true

@@ -81,6 +81,9 @@ const FeatureDial = "dial"
 // FeatureEndAfter in a warden's Hello: it knows EndAfter.
 const FeatureEndAfter = "end-after"
 
+// FeaturePacked in either Hello: on a byte stream, its sender takes Packed for Data.
+const FeaturePacked = "packed"
+
 // PortWindow bounds what of one direction of PortData may be on its way, in bytes.
 const PortWindow = 128 << 10
 
@@ -173,6 +176,7 @@ type Message struct {
 	Refused   []string // 30, programs that were refused by it
 	Port      uint64   // 31, TCP, 1 to 65535
 	Login     string   // 32, of Started: why no snapshot is kept of what the login profile leaves
+	Packed    []byte   // 33, in place of Data: its length as a varint, and a block of LZ4; see FeaturePacked
 }
 
 // Window bounds the output of one process that is not acknowledged, and the
@@ -245,13 +249,14 @@ func (m *Message) Append(b []byte) []byte {
 	}
 	num(31, m.Port)
 	opt(32, m.Login)
+	raw(33, m.Packed)
 	return b
 }
 
 // ErrMalformed is the error of Parse.
 var ErrMalformed = errors.New("malformed message")
 
-// Parse decodes b. The message's Data is part of b; nothing else of it is kept.
+// Parse decodes b. The message's Data and Packed are part of b; nothing else of it is kept.
 func Parse(b []byte) (*Message, error) {
 	if len(b) > MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes, more than %d", ErrMalformed, len(b), MaxMessage)
@@ -363,5 +368,7 @@ func (m *Message) setBytes(n protowire.Number, v []byte) {
 		m.Refused = append(m.Refused, string(v))
 	case 32:
 		m.Login = string(v)
+	case 33:
+		m.Packed = v[:len(v):len(v)]
 	}
 }

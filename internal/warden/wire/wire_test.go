@@ -220,9 +220,11 @@ func FuzzFrames(f *testing.F) {
 	f.Add(b.Bytes()[:b.Len()-3], []byte(stem+delimiter), uint16(7))
 	f.Add([]byte(delimiter+stem), []byte(strings.Join(parts, "")), uint16(100))
 	f.Add([]byte(nil), bytes.Repeat([]byte(stem), 600), uint16(3000))
+	f.Add([]byte(nil), bytes.Repeat([]byte(stem+"."), 600), uint16(3001))
 	f.Fuzz(func(t *testing.T, before, data []byte, step uint16) {
 		stream := bytes.NewBuffer(bytes.Clone(before))
 		w := NewFrames(nil, stream, nopCloser{})
+		w.Pack(step%2 == 0)
 		var sent []*Message
 		for _, m := range []*Message{{Type: Output, ID: "1", Data: data}, {Type: Input, ID: string(data[:len(data)/2])}, {Type: OK}} {
 			if err := w.Send(m); err != nil {
