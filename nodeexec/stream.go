@@ -168,7 +168,7 @@ func (s *stream) first(head int64) *fabric.Grant {
 	s.asked = true
 	s.limit = min(s.limit, head)
 	s.granted = s.limit
-	return &fabric.Grant{Reader: s.n, Limit: s.limit}
+	return &fabric.Grant{Reader: s.n, Limit: s.limit, Packed: true}
 }
 
 // again makes the node repeat everything that has not arrived.
@@ -222,7 +222,7 @@ func (s *stream) next(buf []byte) (c corral.Chunk, grant *fabric.Grant, err erro
 			s.limit = limit
 		}
 		s.asked, s.granted = true, max(s.granted, s.limit)
-		grant = &fabric.Grant{Reader: s.n, From: s.expected, Limit: s.limit, Most: s.most, Reset: reset, Single: s.single}
+		grant = &fabric.Grant{Reader: s.n, From: s.expected, Limit: s.limit, Most: s.most, Reset: reset, Single: s.single, Packed: true}
 		if !s.single {
 			grant.Most = 0
 		}

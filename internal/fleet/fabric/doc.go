@@ -114,7 +114,8 @@
 // now and then while it waits. It drops data that it has already, by the offset. The
 // last chunk says how the process ended and what the log holds. A start carries a first
 // grant: a short command is three messages: the start, its answer, and its output with
-// its end.
+// its end. To a gateway that takes it so, a chunk comes packed if that saves something
+// ([packed.Append]).
 //
 // A reader's window is 4 KiB. It grows from 64 KiB to 4 MiB as long as all windows of
 // the gateway together are below 32 MiB. If the gateway's program stops reading, the

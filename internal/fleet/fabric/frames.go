@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/origin"
+	"github.com/corral-exec/corral/internal/packed"
 )
 
 // WaitStep bounds one OpWait at a node.
@@ -258,6 +259,8 @@ type Grant struct {
 	// Single: send one chunk and forget the reader.
 	Single bool `json:"single,omitempty"`
 	Close  bool `json:"close,omitempty"`
+	// Packed: output may come packed.
+	Packed bool `json:"packed,omitempty"`
 }
 
 // Encode is the body of OpRead.
@@ -284,9 +287,10 @@ func (g *Grant) bound() error {
 
 // Flags of Output and InputAck.
 const (
-	FlagEnd   = 1 << iota // of the log; of the write
-	FlagError             // Data is an error in JSON
-	FlagGap               // of InputAck: bytes from Next on have not arrived
+	FlagEnd    = 1 << iota // of the log; of the write
+	FlagError              // Data is an error in JSON
+	FlagGap                // of InputAck: bytes from Next on have not arrived
+	flagPacked             // of Output: Data is a block of package packed; ParseOutput opens it
 )
 
 // Output is a message to a reader: the log from From on is Data at Offset,
@@ -312,13 +316,20 @@ func (o Output) Append(b []byte) []byte {
 // Err is the error of a message with FlagError.
 func (o Output) Err() error { return parseError(o.Data) }
 
-// ParseOutput reads a message to a reader. It keeps b.
+// ParseOutput reads a message to a reader. It may keep b.
 func ParseOutput(b []byte) (Output, error) {
 	if len(b) < outputHeader {
 		return Output{}, fmt.Errorf("%w: output of %d bytes", ErrMalformed, len(b))
 	}
 	from, off := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
 	o := Output{Flags: b[16], Stream: corral.Stream(b[17]), Data: b[outputHeader:]}
+	if o.Flags == flagPacked {
+		var err error
+		if o.Data, err = packed.Open(nil, o.Data, MaxData); err != nil {
+			return Output{}, fmt.Errorf("%w: output from %d: %w", ErrMalformed, from, err)
+		}
+		o.Flags = 0
+	}
 	switch {
 	case from > MaxOffset || off > MaxOffset || off < from, o.Flags&^(FlagEnd|FlagError) != 0,
 		o.Flags&FlagError != 0 && len(o.Data) > MaxAnswer,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/packed"
 	"github.com/corral-exec/corral/internal/turn"
 )
 
@@ -40,6 +41,7 @@ type reader struct {
 	limit  int64
 	most   int
 	single bool
+	packs  bool // the gateway takes output packed
 	resets int
 	stop   context.CancelFunc // interrupts a Read that waits at another offset
 	seen   time.Time
@@ -94,7 +96,7 @@ func (n *node) grant(e *Envelope, g Grant, p corral.Process) {
 	}
 	r = &reader{
 		n: n, key: key, life: e.Life, number: g.Reader, ref: e.Ref, wake: make(chan struct{}, 1), p: p,
-		next: g.From, had: g.From, limit: g.Limit, most: g.Most, single: g.Single, seen: time.Now(), stop: func() {},
+		next: g.From, had: g.From, limit: g.Limit, most: g.Most, single: g.Single, packs: g.Packed, seen: time.Now(), stop: func() {},
 	}
 	r.ctx, r.cancel = context.WithCancel(n.ctx)
 	n.readers[key] = r
@@ -239,7 +241,9 @@ func (r *reader) copy(log corral.Log) (at int64, resets int, err error) {
 			} else {
 				frame = append(frame, c.Data...)
 			}
-			r.n.publish(subject, frame) // it copies the frame
+			if !r.packs || len(c.Data) < packed.Least || !r.publishPacked(subject, next, c) {
+				r.n.publish(subject, frame) // it copies the frame
+			}
 			much = len(c.Data) == len(into)
 			r.mu.Lock()
 			if r.resets == resets {
@@ -256,6 +260,17 @@ func (r *reader) copy(log corral.Log) (at int64, resets int, err error) {
 			return next, resets, err
 		}
 	}
+}
+
+// publishPacked sends a chunk packed; false if that would save little.
+func (r *reader) publishPacked(subject string, from int64, c corral.Chunk) bool {
+	b := bigBuffers.Get().(*[]byte)
+	defer bigBuffers.Put(b)
+	frame, ok := packed.Append(Output{From: from, Offset: c.Offset, Flags: flagPacked, Stream: c.Stream}.Append((*b)[:0]), c.Data)
+	if ok {
+		r.n.publish(subject, frame)
+	}
+	return ok
 }
 
 // bigBuffer lends a large buffer, or returns small if none is free.

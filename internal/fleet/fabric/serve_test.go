@@ -435,6 +435,37 @@ func TestResetAtEnd(t *testing.T) {
 	}
 }
 
+// Output comes packed to a reader that says it takes that, and to no other.
+func TestPackedOutput(t *testing.T) {
+	want := strings.Repeat("--- PASS: TestPackedOutput (0.00s)\n", 3000)
+	r := newRig(t, func(x *fakeexec.Executor) { x.Programs["much"] = fakeexec.Print(want, "", 0) })
+	h := r.header(fabric.OpStart, "job")
+	r.send(r.seal(h, startBody(t, "job", "much"))...)
+	r.answer(h.Seq)
+	for reader, packed := range map[uint64]bool{1: true, 2: false} {
+		g := fabric.Grant{Reader: reader, Limit: int64(len(want)) + 1, Packed: packed}
+		r.send(r.seal(r.header(fabric.OpRead, "job"), g.Encode())...)
+		got, size := "", 0
+		for {
+			m := r.hear(fabric.KindOutput, reader)
+			o, err := fabric.ParseOutput(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.Flags == fabric.FlagEnd {
+				break
+			}
+			if o.From != int64(len(got)) || o.Stream != corral.Stdout {
+				t.Fatalf("output from %d, not %d, of %v", o.From, len(got), o.Stream)
+			}
+			got, size = got+string(o.Data), size+len(m)
+		}
+		if got != want || (size < len(want)/5) != packed {
+			t.Errorf("packed %v: %d bytes of %d, which are %d on the wire", packed, len(got), len(want), size)
+		}
+	}
+}
+
 // A large request comes in parts, in whatever order and number of times.
 func TestParts(t *testing.T) {
 	r := newRig(t)

@@ -15,7 +15,7 @@ var layers = []layer{
 	// They know nothing of Corral.
 	{"tools", nil, []string{
 		"internal/coalesce", "internal/confine", "internal/decided", "internal/diskimage", "internal/escape", "internal/json5", "internal/lazy", "internal/located",
-		"internal/procfs", "internal/readahead", "internal/recent", "internal/spelling", "internal/state/atomicfile", "internal/state/filelock", "internal/streams", "internal/strictjson", "internal/terminal", "internal/tunnel", "internal/turn",
+		"internal/packed", "internal/procfs", "internal/readahead", "internal/recent", "internal/spelling", "internal/state/atomicfile", "internal/state/filelock", "internal/streams", "internal/strictjson", "internal/terminal", "internal/tunnel", "internal/turn",
 		"internal/warden/landlock", "internal/warden/login", "internal/warden/spawn/...", "pathenv/lookup",
 	}},
 	{"contract", []string{"tools"}, []string{"."}},

@@ -8,10 +8,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"slices"
 	"sync/atomic"
 
-	"github.com/pierrec/lz4/v4"
+	"github.com/corral-exec/corral/internal/packed"
 )
 
 // Frames carries messages over a byte stream.
@@ -67,11 +66,6 @@ const (
 
 	// keep bounds the buffers that are kept for the next message.
 	keep = 256 << 10
-
-	// Data is packed from minPacked bytes on, if an eighth of it is saved, and up to
-	// maxPacked.
-	minPacked = 4 << 10
-	maxPacked = keep
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -149,39 +143,27 @@ func (f *Frames) encode(m *Message) error {
 
 // pack is m, or the same message with its Data packed.
 func (f *Frames) pack(m *Message) *Message {
-	n := len(m.Data)
-	if !f.packs.Load() || n < minPacked || n > maxPacked {
+	if !f.packs.Load() {
 		return m
 	}
-	most := n / 8 * 7
-	f.packed = slices.Grow(f.packed[:0], most)
-	head := binary.PutUvarint(f.packed[:most], uint64(n))
-	k, err := lz4.CompressBlock(m.Data, f.packed[head:most], nil)
-	if err != nil || k == 0 { // it does not fit
+	var ok bool
+	if f.packed, ok = packed.Append(f.packed[:0], m.Data); !ok {
 		return m
 	}
 	p := *m
-	p.Data, p.Packed = nil, f.packed[:head+k]
+	p.Data, p.Packed = nil, f.packed
 	return &p
 }
 
 // unpack undoes pack.
-func (f *Frames) unpack(m *Message) error {
+func (f *Frames) unpack(m *Message) (err error) {
 	if len(m.Packed) == 0 {
 		return nil
 	}
-	n, head := binary.Uvarint(m.Packed)
-	if head <= 0 || n < minPacked || n > maxPacked {
-		return fmt.Errorf("%w: packed data of %d bytes", ErrMalformed, n)
+	if m.Data, err = packed.Open(f.data, m.Packed, packed.Most); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	f.data = slices.Grow(f.data[:0], int(n))[:n]
-	switch k, err := lz4.UncompressBlock(m.Packed[head:], f.data); {
-	case err != nil:
-		return fmt.Errorf("%w: packed data: %w", ErrMalformed, err)
-	case k != int(n):
-		return fmt.Errorf("%w: packed data of %d bytes, not %d", ErrMalformed, k, n)
-	}
-	m.Data, m.Packed = f.data, nil
+	f.data, m.Packed = m.Data, nil
 	return nil
 }
 

@@ -176,7 +176,7 @@ type Message struct {
 	Refused   []string // 30, programs that were refused by it
 	Port      uint64   // 31, TCP, 1 to 65535
 	Login     string   // 32, of Started: why no snapshot is kept of what the login profile leaves
-	Packed    []byte   // 33, in place of Data: its length as a varint, and a block of LZ4; see FeaturePacked
+	Packed    []byte   // 33, in place of Data: a block of package packed; see FeaturePacked
 }
 
 // Window bounds the output of one process that is not acknowledged, and the
