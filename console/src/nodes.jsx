@@ -26,6 +26,8 @@ function parseLabels(text) {
 // Old is a value of a node, greyed when the node is away.
 const Old = ({ of, children }) => <span class={of.state === 'online' ? '' : 'stale'} title={of.state === 'online' ? undefined : T.nodes.asOf(ago(of.lastHeard))}>{children || '–'}</span>;
 
+const State = ({ n }) => <><Badge tone={tones[n.state]}>{n.state}</Badge>{n.problem && <span title={plain(n.problem, 500)}> <Badge tone="warn">{T.nodes.problem}</Badge></span>}</>;
+
 export function Nodes() {
   const live = useLive('/v1/nodes', { every: 4000 });
   const operate = mayAll('operate');
@@ -41,7 +43,7 @@ export function Nodes() {
               label={T.screens.nodes}
               columns={[[T.common.name, 'wide'], [T.common.state], [T.nodes.labels], [T.nodes.load, 'num'], [T.sandboxes.memory, 'num'], [T.nodes.system], [T.nodes.version], [T.nodes.heard, 'num'], ['', 'acts']]}
               rows={nodes.map((n) => ({ key: n.id, cells: [
-                <a {...linkTo('nodes/' + encodeURIComponent(n.id))}><Text>{n.name}</Text></a>, <Badge tone={tones[n.state]}>{n.state}</Badge>, <Text>{labelText(n.labels)}</Text>,
+                <a {...linkTo('nodes/' + encodeURIComponent(n.id))}><Text>{n.name}</Text></a>, <State n={n} />, <Text>{labelText(n.labels)}</Text>,
                 <Old of={n}>{n.load && short(n.load.average)}</Old>, <Old of={n}>{n.load?.memory > 0 && Math.round((100 * n.load.memoryUsed) / n.load.memory) + ' %'}</Old>,
                 <Text>{[n.os, n.arch].filter(Boolean).join('/')}</Text>, <Text>{n.version || ''}</Text>, <Time at={n.lastHeard} />,
                 operate && n.kind === 'node' && <Actions n={n} />,
@@ -85,13 +87,14 @@ export function Node({ id }) {
   const there = (sessions.data?.sessions || []).filter((s) => n && (s.node === n.name || s.node === n.id)).sort(byStart);
   return (
     <Page
-      title={n ? plain(n.name, 60) : plain(id, 60)} back="nodes" sub={n && <Badge tone={tones[n.state]}>{n.state}</Badge>}
+      title={n ? plain(n.name, 60) : plain(id, 60)} back="nodes" sub={n && <State n={n} />}
       actions={n && mayAll('operate') && n.kind === 'node' && <Actions n={n} />}
     >
       {one.error?.status === 404 ? <Empty title={T.nodes.gone} /> : (
         <Loaded of={one}>{() => (
           <>
             <Facts>
+              {n.problem && <Fact name={T.nodes.problem}><Text>{n.problem}</Text></Fact>}
               <Fact name={T.keys.id}><code>{n.id}</code></Fact>
               {n.labels && <Fact name={T.nodes.labels}><Text>{labelText(n.labels)}</Text></Fact>}
               {n.key && <Fact name={T.nodes.key}><code class="sum">{n.key}</code></Fact>}

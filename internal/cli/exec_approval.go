@@ -30,6 +30,7 @@ func (s approving) Start(ctx context.Context, cmd corral.Command) (corral.Proces
 // startApproved starts a command, and if it needs an approval, waits for it where
 // a person can be asked or the call says how long.
 func startApproved[P any](ctx context.Context, a *app, o *execFlags, c *client.Client, cmd corral.Command, start func(context.Context, corral.Command) (P, error)) (P, error) {
+	start = startSlowly(a, start)
 	p, err := start(ctx, cmd)
 	rec, ok := client.PendingApproval(err)
 	if !ok {
@@ -53,6 +54,30 @@ func startApproved[P any](ctx context.Context, a *app, o *execFlags, c *client.C
 		cmd.ID = rec.CommandID
 	}
 	return start(ctx, cmd)
+}
+
+// slow is how long a start may take before it is said what it may wait for.
+const slow = 5 * time.Second
+
+// startSlowly is start, which says so if it takes long: to make an image takes a minute,
+// and only the gateway knows how that goes.
+func startSlowly[P any](a *app, start func(context.Context, corral.Command) (P, error)) func(context.Context, corral.Command) (P, error) {
+	return func(ctx context.Context, cmd corral.Command) (P, error) {
+		started, said := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(said)
+			select {
+			case <-started:
+			case <-time.After(slow):
+				a.tell("The gateway has not started it yet. The first command in a sandbox waits for its image, which may have to be built: the gateway's log says how that goes.")
+			}
+		}()
+		defer func() {
+			close(started)
+			<-said
+		}()
+		return start(ctx, cmd)
+	}
 }
 
 // A pendingError is a command that waits for an approval.

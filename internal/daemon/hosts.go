@@ -410,8 +410,8 @@ func (l *lazySandbox) Attach(ctx context.Context, id string) (corral.Process, er
 	}
 	l.mu.Lock()
 	ex := Executor(nil)
-	if !l.closed {
-		ex = l.ex
+	if !l.closed && l.ex != nil {
+		ex, l.got = l.ex, time.Now()
 	}
 	l.mu.Unlock()
 	if ex == nil {
