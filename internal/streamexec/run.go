@@ -134,12 +134,11 @@ func (p *process) supervise(cmd corral.Command) {
 	case <-expiry:
 		res, struck = p.expire(cmd.Grace, results)
 	}
-	whole := closed() // from here on the end of this life does not cut off the last output
-	if whole {
-		whole = p.out.drain()
+	before := closed() // from here on the end of this life does not cut off the last output
+	p.finish(res, struck, before && p.out.drain())
+	if before {
 		closed = context.AfterFunc(p.x.life, p.closeStreams)
 	}
-	p.finish(res, struck, whole)
 
 	p.in.stop()
 	_ = p.stream.CloseWrite() // the connection may be gone

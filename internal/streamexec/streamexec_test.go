@@ -320,6 +320,12 @@ func (f *heldFake) Read(p []byte) (int, corral.Stream, error) {
 
 func (f *heldFake) Close() error { close(f.gone); return nil }
 
+// Settle leaves time for a Close that comes too early.
+func (f *heldFake) Settle(exit corral.Exit, err error, struck bool) (corral.Exit, error) {
+	time.Sleep(20 * time.Millisecond)
+	return f.fake.Settle(exit, err, struck)
+}
+
 // Close waits for the last output of a command that has ended.
 func TestCloseAfterTheEnd(t *testing.T) {
 	dir := t.TempDir()
