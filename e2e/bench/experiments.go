@@ -73,7 +73,7 @@ const (
 	fileSize     = 16 << 20
 	copiesPrefix = "/tmp/corral-bench-"
 	noise        = "cat /dev/urandom"
-	requests     = `awk 'BEGIN{for(;;)printf "2026-01-02T15:%02d:%02d.%03dZ level=info msg=\"request done\" path=/v1/items/%d status=200 took=%dms\n",i/60%60,i%60,rand()*1000,rand()*1e6,rand()*99;i++}'`
+	requests     = `awk 'BEGIN{for(;;i++)printf "2026-01-02T15:%02d:%02d.%03dZ level=info msg=\"request done\" path=/v1/items/%d status=200 took=%dms\n",i/60%60,i%60,rand()*1000,rand()*1e6,rand()*99}'`
 )
 
 func copies(what, name string) func(int64) job {
