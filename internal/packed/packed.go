@@ -1,6 +1,6 @@
-// Package packed makes data smaller that crosses a connection: what a command prints is
-// mostly text, of which LZ4 leaves a fifth, and both ends together spend less on that than
-// on the bytes.
+// Package packed makes data smaller that crosses a connection. Most of what a command
+// prints is text, which LZ4 makes five times smaller. That costs both ends less time than
+// the bytes would.
 //
 // A block is the length of its data as a varint, and an LZ4 block.
 package packed

@@ -134,9 +134,9 @@ func (p *process) supervise(cmd corral.Command) {
 	case <-expiry:
 		res, struck = p.expire(cmd.Grace, results)
 	}
-	before := closed() // from here on the end of this life does not cut off the last output
-	p.finish(res, struck, before && p.out.drain())
-	if before {
+	open := closed() // from here on the end of this life does not cut off the last output
+	p.finish(res, struck, open && p.out.drain())
+	if open {
 		closed = context.AfterFunc(p.x.life, p.closeStreams)
 	}
 

@@ -2,7 +2,6 @@ package warden
 
 import (
 	"math"
-	"net"
 	"testing"
 	"time"
 
@@ -12,14 +11,7 @@ import (
 // A warden ends when it was told to, and at no time that was said before.
 func TestEndAfter(t *testing.T) {
 	ended := make(chan time.Time, 9)
-	s, err := New(Options{End: func() { ended <- time.Now() }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	x, y := net.Pipe()
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(wire.NewFrames(x, x, x)) }()
+	y, served := overPipe(t, Options{End: func() { ended <- time.Now() }})
 	c := wire.NewFrames(y, y, y)
 	req := uint64(0)
 	ask := func(m *wire.Message) *wire.Message {

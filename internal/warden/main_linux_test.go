@@ -1,12 +1,15 @@
 package warden
 
 import (
+	"net"
 	"os"
 	"runtime"
 	"testing"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // asWarden is set where this program is to be a warden.
@@ -46,4 +49,18 @@ func limitProcesses() {
 	if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{}); err != nil {
 		panic(err)
 	}
+}
+
+// overPipe serves a gateway over a pipe without any buffer, until the test closes its end.
+func overPipe(t *testing.T, opts Options) (gateway net.Conn, served <-chan error) {
+	t.Helper()
+	s, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	gateway, theirs := net.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(wire.NewFrames(theirs, theirs, theirs)) }()
+	return gateway, ended
 }

@@ -2,7 +2,6 @@ package warden
 
 import (
 	"fmt"
-	"net"
 	"testing"
 
 	"github.com/corral-exec/corral/internal/warden/wire"
@@ -11,15 +10,8 @@ import (
 // However short a command is, its end is told once, after its start: a second time
 // could be taken for the end of the next command with its ID.
 func TestEndIsToldOnce(t *testing.T) {
-	s, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	x, y := net.Pipe()
-	a, b := wire.NewFrames(x, x, x), wire.NewFrames(y, y, y)
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(a) }()
+	y, served := overPipe(t, Options{})
+	b := wire.NewFrames(y, y, y)
 	say := func(m *wire.Message) {
 		if err := b.Send(m); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package warden
 import (
 	"errors"
 	"io"
-	"net"
 	"testing"
 	"time"
 
@@ -13,14 +12,7 @@ import (
 // While nobody reads, a command's end and its deadline are still seen to; what
 // was to be said then is not what the next gateway hears first.
 func TestOutputStandsStill(t *testing.T) {
-	s, err := New(Options{Log: t.Logf})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	ours, theirs := net.Pipe() // without any buffer
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(wire.NewFrames(theirs, theirs, theirs)) }()
+	ours, served := overPipe(t, Options{Log: t.Logf})
 	f := wire.NewFrames(ours, ours, ours)
 	send := func(m *wire.Message) {
 		t.Helper()

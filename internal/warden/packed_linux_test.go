@@ -2,7 +2,7 @@ package warden
 
 import (
 	"io"
-	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -12,14 +12,7 @@ import (
 // Output travels packed to a gateway that knows that, and not to an older one that takes
 // over its stream.
 func TestPackedOutput(t *testing.T) {
-	s, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	x, y := net.Pipe()
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(wire.NewFrames(x, x, x)) }()
+	y, served := overPipe(t, Options{})
 	var read atomic.Int64
 	gw := wire.NewFrames(counted{y, &read}, y, y)
 	const size = 400_000 // less than a window
@@ -50,9 +43,7 @@ func TestPackedOutput(t *testing.T) {
 				t.Fatal(m.Text)
 			}
 			if m.Type == wire.Hello && m.Epoch == tt.epoch {
-				for _, f := range m.Features {
-					knows = knows || f == wire.FeaturePacked
-				}
+				knows = slices.Contains(m.Features, wire.FeaturePacked)
 			}
 			if m.Type != wire.Output || m.ID != tt.id {
 				continue

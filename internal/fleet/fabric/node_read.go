@@ -235,13 +235,13 @@ func (r *reader) copy(log corral.Log) (at int64, resets int, err error) {
 		interrupted := ctx.Err() != nil && r.ctx.Err() == nil
 		cancel()
 		if err == nil {
-			frame := Output{From: next, Offset: c.Offset, Stream: c.Stream}.Append(buf[:0])
-			if &c.Data[0] == &into[0] {
-				frame = buf[:outputHeader+len(c.Data)]
-			} else {
-				frame = append(frame, c.Data...)
-			}
-			if !r.packs || len(c.Data) < packed.Least || !r.publishPacked(subject, next, c) {
+			if !r.publishPacked(subject, next, c) {
+				frame := Output{From: next, Offset: c.Offset, Stream: c.Stream}.Append(buf[:0])
+				if &c.Data[0] == &into[0] {
+					frame = buf[:outputHeader+len(c.Data)]
+				} else {
+					frame = append(frame, c.Data...)
+				}
 				r.n.publish(subject, frame) // it copies the frame
 			}
 			much = len(c.Data) == len(into)
@@ -262,8 +262,12 @@ func (r *reader) copy(log corral.Log) (at int64, resets int, err error) {
 	}
 }
 
-// publishPacked sends a chunk packed; false if that would save little.
+// publishPacked sends a chunk packed; false if the gateway does not take that, or it would
+// save little.
 func (r *reader) publishPacked(subject string, from int64, c corral.Chunk) bool {
+	if !r.packs || len(c.Data) < packed.Least {
+		return false
+	}
 	b := bigBuffers.Get().(*[]byte)
 	defer bigBuffers.Put(b)
 	frame, ok := packed.Append(Output{From: from, Offset: c.Offset, Flags: flagPacked, Stream: c.Stream}.Append((*b)[:0]), c.Data)
