@@ -16,8 +16,7 @@ func TestCloseWhileStarting(t *testing.T) {
 	if err := gw.Send(&wire.Message{Type: wire.Start, Req: 2, ID: "x", Dir: "/", Flags: wire.FlagTTY, Rows: 1, Cols: 1, Args: []string{"/bin/sleep", "20"}}, relay(t)...); err != nil {
 		t.Fatal(err)
 	}
-	for s.starting.TryLock() {
-		s.starting.Unlock()
+	for beingMade(s) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	closed := make(chan struct{})

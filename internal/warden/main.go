@@ -147,7 +147,7 @@ func run(dir string, stdio, blind, host bool, log func(string, ...any)) error {
 	if err := reserveThreads(); err != nil {
 		return err
 	}
-	opts := Options{ReapAll: true, Log: log}
+	opts := Options{ReapAll: true, Processors: processors, Log: log}
 	if !host {
 		opts.OOMScore, opts.OwnScore = openOOMScore()
 		opts.End = func() { os.Exit(0) } // and with it the container

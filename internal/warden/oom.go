@@ -143,18 +143,26 @@ func openOOMScore() (f *os.File, own []byte) {
 	return f, own
 }
 
-// offer makes what is forked next readier to be killed than this process is else.
-func (s *Supervisor) offer() {
-	if s.opts.OOMScore != nil {
-		_, _ = s.opts.OOMScore.WriteAt([]byte(oomForking), 0) // it was possible at the start
+// offer makes what is forked next readier to be killed than this process is else. It
+// returns what undoes that, for the last of those who offered.
+func (s *Supervisor) offer() (taken func()) {
+	if s.opts.OOMScore == nil {
+		return func() {}
 	}
-}
-
-// offered undoes offer.
-func (s *Supervisor) offered() {
-	if s.opts.OOMScore != nil {
-		_, _ = s.opts.OOMScore.WriteAt(s.opts.OwnScore, 0)
+	offers := func(more int) {
+		s.offers.Lock()
+		defer s.offers.Unlock()
+		before := s.offers.n
+		s.offers.n += more
+		switch { // to write was possible at the start
+		case before == 0:
+			_, _ = s.opts.OOMScore.WriteAt([]byte(oomForking), 0)
+		case s.offers.n == 0:
+			_, _ = s.opts.OOMScore.WriteAt(s.opts.OwnScore, 0)
+		}
 	}
+	offers(1)
+	return func() { offers(-1) }
 }
 
 // setReadiest makes a command the readiest to be killed. A moment after it was
@@ -165,7 +173,7 @@ func (s *Supervisor) setReadiest(p *proc, again time.Duration) {
 	if s.opts.OOMScore == nil {
 		return
 	}
-	err := os.WriteFile("/proc/"+strconv.Itoa(p.pid)+"/oom_score_adj", []byte(oomScore), 0)
+	err := writeTo("/proc/"+strconv.Itoa(p.pid)+"/oom_score_adj", oomScore)
 	if !errors.Is(err, unix.EACCES) || again > time.Second {
 		return // it has it, or is none of ours and keeps what it has
 	}
@@ -176,4 +184,16 @@ func (s *Supervisor) setReadiest(p *proc, again time.Duration) {
 			s.setReadiest(p, 2*again)
 		}
 	})
+}
+
+// writeTo writes into a file of /proc. Package os would ask first whether the file can
+// be waited for, by five system calls.
+func writeTo(name, text string) error {
+	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte(text))
+	return err
 }

@@ -16,7 +16,7 @@ func TestStartTimeoutOutOfRange(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	p, f := s.start(nil, &wire.Message{ID: "x", Args: []string{"true"}, Dir: "/", Timeout: 1 << 63}, nil)
+	p, f := s.claim(&wire.Message{ID: "x", Args: []string{"true"}, Dir: "/", Timeout: 1 << 63})
 	if p != nil || f == nil || f.code != wire.CodeInvalid {
 		t.Errorf("%v, %+v", p, f)
 	}

@@ -22,9 +22,8 @@ import (
 // is the process's ID.
 const EnvID = "CORRAL_PROCESS"
 
-// start answers wire.Start.
-func (c *client) start(m *wire.Message, fds []int) error {
-	p, f := c.s.start(c, m, fds)
+// started answers wire.Start.
+func (c *client) started(m *wire.Message, p *proc, f *fail) error {
 	if f != nil {
 		return c.answer(m, f)
 	}
@@ -106,40 +105,29 @@ func (c *client) attach(m *wire.Message) error {
 	return c.reply(m, p)
 }
 
-// start makes a process. A second Start with an ID returns the first's.
-func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail) {
-	refuse := func(code wire.Code, format string, args ...any) (*proc, *fail) {
-		closeFDs(fds)
-		return nil, failf(code, format, args...)
-	}
+// checkStart says what of a Start cannot be.
+func checkStart(m *wire.Message) *fail {
 	switch {
 	case m.ID == "" || len(m.ID) > 64:
-		return refuse(wire.CodeInvalid, "an id has 1 to 64 characters")
+		return failf(wire.CodeInvalid, "an id has 1 to 64 characters")
 	case len(m.Args) == 0:
-		return refuse(wire.CodeInvalid, "no program is given")
+		return failf(wire.CodeInvalid, "no program is given")
 	case m.Timeout > math.MaxInt64:
-		return refuse(wire.CodeInvalid, "the time-out of %d ns is out of range", m.Timeout)
+		return failf(wire.CodeInvalid, "the time-out of %d ns is out of range", m.Timeout)
 	case len(m.Tag) > wire.MaxTag:
-		return refuse(wire.CodeInvalid, "the tag has %d bytes, more than %d", len(m.Tag), wire.MaxTag)
+		return failf(wire.CodeInvalid, "the tag has %d bytes, more than %d", len(m.Tag), wire.MaxTag)
 	}
-	s.starting.Lock()
-	defer s.starting.Unlock()
-	s.mu.Lock()
-	p := s.procs[m.ID]
-	closing := s.closing
-	s.mu.Unlock()
-	if p != nil {
-		closeFDs(fds)
-		return p, nil
-	}
-	if closing {
-		return refuse(wire.CodeUnavailable, "the warden is closing")
-	}
+	return nil
+}
+
+// start makes a process that has been claimed.
+func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail) {
+	defer s.made(m.ID)
 	stdio, f := s.newStdio(c, m, fds)
 	if f != nil {
 		return nil, f
 	}
-	p = &proc{
+	p := &proc{
 		id: m.ID, tag: m.Tag, flags: m.Flags & (wire.FlagStdin | wire.FlagTTY | wire.FlagMerge),
 		timeout: time.Duration(m.Timeout), grace: time.Duration(m.Grace), slot: noSlot,
 		master: stdio.master, stdin: stdio.stdin, outputs: stdio.outputs, relay: stdio.relay, streams: stdio.streams,
@@ -252,10 +240,10 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 		attr.RealTime = &unix.Rlimit{Cur: p.mark, Max: s.hardMark}
 	}
 	p.oomBefore, p.oomCounted = s.oom.read()
-	s.offer()
+	taken := s.offer()
 	p.ledger, p.slot = s.ledger, s.ledger.note(s.entryOf(p), noSlot)
 	pid, err := s.spawn(p, file, m.Args, attr)
-	s.offered()
+	taken()
 	if err != nil {
 		p.unnote()
 		return err

@@ -3,12 +3,9 @@
 package warden
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +24,10 @@ type Options struct {
 	// ReapAll makes this process adopt and reap every descendant. It must
 	// not be set in a program that waits for children of its own.
 	ReapAll bool
+	// Processors is how many of the Go runtime's processors this program has, and has
+	// the supervisor use more while it makes several processes at a time. 0: their
+	// number is not the supervisor's, and it makes one at a time.
+	Processors int
 	// Cgroup is the path of a cgroup v2 directory that is ours to make
 	// children in, or empty.
 	Cgroup string
@@ -48,15 +49,19 @@ type Options struct {
 
 // A Supervisor runs commands for its connections.
 type Supervisor struct {
-	opts      Options
-	logf      func(format string, args ...any)
-	devnull   int
-	self      int
-	maxMark   uint64       // the largest mark, 0 if there are none; see newMark
-	hardMark  uint64       // the hard limit of what marks are
-	listed    func([]task) // for tests: between a look for a tree and the signal to it
-	noPidfd   atomic.Bool  // see send
-	oom       oomCounter
+	opts     Options
+	logf     func(format string, args ...any)
+	devnull  int
+	self     int
+	maxMark  uint64       // the largest mark, 0 if there are none; see newMark
+	hardMark uint64       // the hard limit of what marks are
+	listed   func([]task) // for tests: between a look for a tree and the signal to it
+	noPidfd  atomic.Bool  // see send
+	oom      oomCounter
+	offers   struct {
+		sync.Mutex
+		n int // of processes that are being forked; see offer
+	}
 	domains   landlock.Starter
 	spare     spare
 	logins    login.Table
@@ -66,31 +71,33 @@ type Supervisor struct {
 	inherited []*ledger     // of what was taken over
 	over      chan struct{} // closed by Close
 
-	// starting makes Start of one ID, on two connections, one start. The
-	// runtime forks one at a time anyway.
-	starting sync.Mutex
+	// beside has a token for each start that is made beside others.
+	beside chan struct{}
 	// looking has a token for each goroutine that looks for processes.
 	looking chan struct{}
 	// forking is held for reading while a process has been made and is not
 	// in procs yet, so that the reaper can tell its children from orphans.
 	forking sync.RWMutex
 
-	mu       sync.Mutex
-	procs    map[string]*proc
-	byPID    map[int]*proc
-	oomKnown uint64  // of the kills for memory, how many have been told
-	ended    []*proc // not forgotten, oldest first
-	clients  map[*client]struct{}
-	dials    map[*os.File]*client // sockets that are being connected, and for which client
-	ports    map[*portStream]struct{}
-	closing  bool
-	end      *time.Timer // of the program; nil: none
-	ending   bool
-	idle     chan struct{} // receives when leave may have become possible; capacity 1
-	worked   chan struct{} // receives when something was done; capacity 1
-	forks    int           // how many processes were made
-	spawned  *sync.Cond    // forks has grown
-	wg       sync.WaitGroup
+	mu        sync.Mutex
+	making    map[string]struct{} // IDs of the processes that are being made
+	begun     *sync.Cond          // making has one fewer
+	procs     map[string]*proc
+	byPID     map[int]*proc
+	oomKnown  uint64  // of the kills for memory, how many have been told
+	ended     []*proc // not forgotten, oldest first
+	clients   map[*client]struct{}
+	dials     map[*os.File]*client // sockets that are being connected, and for which client
+	ports     map[*portStream]struct{}
+	closing   bool
+	spreading *time.Timer // to gather; nil: there are as many processors as Options say
+	end       *time.Timer // of the program; nil: none
+	ending    bool
+	idle      chan struct{} // receives when leave may have become possible; capacity 1
+	worked    chan struct{} // receives when something was done; capacity 1
+	forks     int           // how many processes were made
+	spawned   *sync.Cond    // forks has grown
+	wg        sync.WaitGroup
 }
 
 // maxEnded bounds the exit statuses that no gateway has acknowledged.
@@ -110,10 +117,11 @@ func New(opts Options) (*Supervisor, error) {
 	}
 	s := &Supervisor{
 		opts: opts, logf: opts.Log, devnull: null, self: os.Getpid(), since: now(),
+		making: map[string]struct{}{}, beside: make(chan struct{}, beside),
 		procs: map[string]*proc{}, byPID: map[int]*proc{}, clients: map[*client]struct{}{}, dials: map[*os.File]*client{}, ports: map[*portStream]struct{}{},
 		over: make(chan struct{}), idle: make(chan struct{}, 1), worked: make(chan struct{}, 1), looking: make(chan struct{}, lookers),
 	}
-	s.spawned = sync.NewCond(&s.mu)
+	s.spawned, s.begun = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
 	s.learnMarks()
 	if s.ledger, err = openLedger(opts.Ledger, s.since, s.logf); err != nil {
 		unix.Close(null)
@@ -137,10 +145,11 @@ func New(opts Options) (*Supervisor, error) {
 // Close kills every command but those that were taken over, lets go of every connection and waits for the
 // supervisor's goroutines.
 func (s *Supervisor) Close() {
-	s.starting.Lock() // or a command that is being started would be missed
 	s.mu.Lock()
-	s.starting.Unlock()
 	s.closing = true
+	for len(s.making) > 0 {
+		s.begun.Wait() // or a command that is being started would be missed
+	}
 	if s.end != nil {
 		s.end.Stop()
 	}
@@ -158,6 +167,7 @@ func (s *Supervisor) Close() {
 		c.conn.Close()
 	}
 	s.mu.Unlock()
+	s.gather()
 	s.cutPorts(nil)
 	for _, p := range procs {
 		s.killTree(p)
@@ -219,246 +229,6 @@ func (s *Supervisor) Worked() <-chan struct{} { return s.worked }
 func (s *Supervisor) noteIdle() {
 	tell(s.idle)
 	tell(s.worked)
-}
-
-// client is one connection.
-type client struct {
-	s    *Supervisor
-	conn *outbox
-	over chan struct{} // closed when it is no longer served
-
-	greeting bool // it is being answered Hello; under Supervisor.mu
-
-	terminalFirst bool // see wire.FeatureTerminalFirst
-	oneWay        bool // see wire.FeatureOneWay
-	cuts          int  // how often its connections to ports were cut; under Supervisor.mu
-
-	// On a byte stream, whose turn it is: see stale.
-	epoch string
-	since uint64
-}
-
-// clockBack is by how much an operator may set the clock back without the next
-// gateway being taken for an earlier one.
-const clockBack = 15 * time.Second
-
-// stale tells whether a message is of a gateway, or of a connection of it, that
-// has been followed by another: engines can deliver what was sent over a broken
-// connection after the first of what was sent over the next.
-func (c *client) stale(m *wire.Message) bool {
-	if c.conn.PassesFiles() {
-		return false
-	}
-	if m.Type != wire.Hello {
-		return m.Epoch != c.epoch
-	}
-	if m.StartedAt < c.since && c.since-m.StartedAt < uint64(clockBack) {
-		return true
-	}
-	c.epoch, c.since = m.Epoch, m.StartedAt
-	return false
-}
-
-// Serve answers one connection until it ends. Commands go on after it.
-func (s *Supervisor) Serve(conn wire.Conn) error {
-	c := &client{s: s, conn: newOutbox(conn), over: make(chan struct{})}
-	s.mu.Lock()
-	if s.closing {
-		s.mu.Unlock()
-		conn.Close()
-		return errors.New("the warden is closing")
-	}
-	s.clients[c] = struct{}{}
-	s.wg.Add(1)
-	s.mu.Unlock()
-	defer s.wg.Done()
-	defer s.disconnect(c)
-	for {
-		c.conn.ready()
-		m, fds, err := conn.Recv()
-		if errors.Is(err, wire.ErrNotPassed) { // so nothing is done of it
-			if err := c.answer(m, failf(wire.CodeUnavailable, "%v in the warden", err)); err != nil {
-				return err
-			}
-			continue
-		}
-		if err != nil {
-			if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
-				return nil
-			}
-			return err
-		}
-		if err := c.handle(m, fds); err != nil {
-			return err
-		}
-	}
-}
-
-// disconnect lets go of a connection: its processes wait for the next.
-func (s *Supervisor) disconnect(c *client) {
-	s.cutPorts(c)
-	c.conn.end()
-	s.detach(c)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.clients, c)
-	defer s.cutDials(c) // those that have begun since
-	close(c.over)
-	s.noteIdle()
-}
-
-// hearOut waits until everything that gateways said which are gone has been
-// done. After that, what a new one does not find was never started. One that is
-// being greeted has asked for nothing yet, and may be waiting here itself.
-func (s *Supervisor) hearOut(c *client) {
-	s.mu.Lock()
-	c.greeting = true
-	var gone []*client
-	for other := range s.clients {
-		if !other.greeting && other.conn.HungUp() {
-			gone = append(gone, other)
-		}
-	}
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		c.greeting = false
-	}()
-	for _, other := range gone {
-		<-other.over // all that it said is here, so this takes no waiting for others
-	}
-}
-
-func (s *Supervisor) detach(c *client) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.procs {
-		if p.owner == c {
-			p.owner = nil
-			if p.streams != nil {
-				p.streams.detach(c.conn)
-			}
-		}
-	}
-}
-
-// fail is an answer to a request that was refused.
-type fail struct {
-	code wire.Code
-	text string
-}
-
-func (f *fail) Error() string { return f.text }
-
-func failf(code wire.Code, format string, args ...any) *fail {
-	return &fail{code, fmt.Sprintf(format, args...)}
-}
-
-// handle answers one message. An error ends the connection.
-func (c *client) handle(m *wire.Message, fds []int) error {
-	if m.Type != wire.Start && m.Type != wire.Keep {
-		closeFDs(fds)
-		fds = nil
-	}
-	if c.stale(m) {
-		return nil
-	}
-	var f *fail
-	switch m.Type {
-	case wire.Hello:
-		return c.hello(m)
-	case wire.Start:
-		return c.start(m, fds)
-	case wire.Attach:
-		return c.attach(m)
-	case wire.Signal:
-		// Looking for the tree takes a while; others should not wait.
-		c.s.wg.Add(1)
-		go func() {
-			defer c.s.wg.Done()
-			_ = c.answer(m, c.s.signal(m.ID, int(m.Signal))) // a broken connection ends Recv too
-		}()
-		return nil
-	case wire.Resize:
-		f = c.s.resize(m.ID, m.Rows, m.Cols)
-	case wire.CloseStdin:
-		f = c.s.closeStdin(m.ID, m.Offset)
-	case wire.Keep:
-		f = c.s.keep(m.ID, fds)
-	case wire.Forget:
-		for _, id := range m.Args {
-			c.s.forget(id)
-		}
-		return nil
-	case wire.EndAfter:
-		f = c.s.endAfter(m.Timeout)
-	case wire.Dial:
-		return c.dialPort(m)
-	case wire.PortData, wire.PortAck, wire.PortClose:
-		c.portMessage(m)
-		return nil
-	case wire.Shutdown:
-		f = c.s.shutdown(c)
-	case wire.Input:
-		f = c.s.input(m)
-		if f == nil {
-			return nil // acknowledged when the process has taken it
-		}
-	case wire.OutputAck:
-		c.s.outputAck(m.ID, int64(m.Offset))
-		return nil
-	default:
-		f = failf(wire.CodeUnsupported, "message type %d is not known to this warden", m.Type)
-	}
-	return c.answer(m, f)
-}
-
-func (c *client) answer(m *wire.Message, f *fail) error {
-	if f != nil {
-		return c.conn.Send(&wire.Message{Type: wire.Error, Req: m.Req, ID: m.ID, Code: f.code, Text: f.text})
-	}
-	return c.conn.Send(&wire.Message{Type: wire.OK, Req: m.Req, ID: m.ID})
-}
-
-// features are optional parts of the protocol that this warden has.
-var features = []string{"mark", wire.FeatureDomain, wire.FeatureDial, wire.FeatureEndAfter, wire.FeaturePacked}
-
-func (c *client) hello(m *wire.Message) error {
-	if m.Version != wire.Version {
-		return c.answer(m, failf(wire.CodeVersion, "this warden speaks version %d of the protocol, not %d", wire.Version, m.Version))
-	}
-	if !c.conn.PassesFiles() {
-		c.s.detach(c) // a new gateway speaks on the same stream
-		c.s.cutPorts(c)
-		c.conn.drop()
-	}
-	c.terminalFirst = slices.Contains(m.Features, wire.FeatureTerminalFirst)
-	c.oneWay = slices.Contains(m.Features, wire.FeatureOneWay)
-	wire.Pack(c.conn.Conn, slices.Contains(m.Features, wire.FeaturePacked))
-	c.s.hearOut(c)
-	err := c.conn.Send(&wire.Message{Type: wire.Hello, Req: m.Req, Version: wire.Version, Features: features,
-		Epoch: m.Epoch, PID: uint64(c.s.self), StartedAt: c.s.Since()})
-	if err != nil {
-		return err
-	}
-	for _, item := range c.s.items() {
-		item.Req = m.Req
-		if err := c.conn.Send(item); err != nil {
-			return err
-		}
-	}
-	return c.answer(m, nil)
-}
-
-func (s *Supervisor) items() []*wire.Message {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var items []*wire.Message
-	for _, p := range s.procs {
-		items = append(items, p.item())
-	}
-	return items
 }
 
 // endAfter has this program end some time from now, whether or not a gateway is there

@@ -17,10 +17,10 @@ import (
 // the start as many as it can want at a time.
 
 // threads is how many. There are the runtime's monitor, one that waits for
-// signals and one that waits for children; one goroutine that makes processes,
+// signals and one that waits for children; goroutines that make processes (see begin),
 // one that looks for gateways, and lookers that look for processes can be in
 // system calls beside the one that runs; the rest are for calls that are short.
-const threads = 10
+const threads = 10 + moreProcessors
 
 // lookers is how many goroutines look for the processes of a command at a time,
 // of all that may want to: hundreds of commands can end in a moment.

@@ -3,6 +3,7 @@
 package spawn
 
 import (
+	"sync"
 	"syscall"
 	_ "unsafe" // for linkname
 )
@@ -18,12 +19,26 @@ func afterFork()
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
 
+// forks are those that are under way, which share syscall.ForkLock.
+var forks struct {
+	sync.Mutex
+	n int
+}
+
 // locked calls a function that forks, which calls beforeFork.
 func locked(fork func() (pid, errno uintptr)) (pid int, err error) {
-	syscall.ForkLock.Lock()
+	forks.Lock()
+	if forks.n++; forks.n == 1 {
+		syscall.ForkLock.Lock()
+	}
+	forks.Unlock()
 	child, errno := fork()
 	afterFork()
-	syscall.ForkLock.Unlock()
+	forks.Lock()
+	if forks.n--; forks.n == 0 {
+		syscall.ForkLock.Unlock()
+	}
+	forks.Unlock()
 	if errno != 0 {
 		return 0, syscall.Errno(errno)
 	}

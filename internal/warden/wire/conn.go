@@ -29,6 +29,13 @@ func OneWay(c Conn) bool {
 	return ok && o.OneWay()
 }
 
+// Waiting tells whether a further message, or a part of one, has arrived. It is called
+// by who calls Recv. Where it cannot be known it is false.
+func Waiting(c Conn) bool {
+	w, ok := c.(interface{ Waiting() bool })
+	return ok && w.Waiting()
+}
+
 // Pack calls Pack of a c that carries messages as bytes.
 func Pack(c Conn, on bool) {
 	if f, ok := c.(interface{ Pack(on bool) }); ok {

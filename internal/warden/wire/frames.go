@@ -183,6 +183,9 @@ func shrink(b []byte, n int) []byte {
 	return b[:n]
 }
 
+// Waiting tells whether more was read than has been received.
+func (f *Frames) Waiting() bool { return f.to > f.from }
+
 // Recv returns the next good frame's message.
 func (f *Frames) Recv() (*Message, []int, error) {
 	for {

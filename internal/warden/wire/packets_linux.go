@@ -104,6 +104,16 @@ func (p *Packets) HungUp() bool {
 	return cerr != nil || err == nil && n > 0 && poll[0].Revents&unix.POLLHUP != 0
 }
 
+// Waiting tells whether a packet can be received.
+func (p *Packets) Waiting() bool {
+	n := int32(0)
+	err := p.rc.Read(func(fd uintptr) bool {
+		_, _, _ = unix.RawSyscall(unix.SYS_IOCTL, fd, unix.SIOCINQ, uintptr(unsafe.Pointer(&n)))
+		return true
+	})
+	return err == nil && n > 0
+}
+
 // Send sends one message. It waits while the peer takes nothing, up to sendLimit.
 func (p *Packets) Send(m *Message, fds ...int) error {
 	return p.SendContext(context.Background(), m, fds...)
