@@ -17,7 +17,7 @@ import (
 
 const (
 	// beside bounds how many starts are made beside that of a connection's own goroutine.
-	beside = 4
+	beside = 8
 	// moreProcessors are there while starts are made beside each other, and for calm after.
 	moreProcessors = 2
 	calm           = time.Second
@@ -75,6 +75,7 @@ func (s *Supervisor) gather() {
 	s.spreading.Stop()
 	s.spreading = nil
 	runtime.GOMAXPROCS(s.opts.Processors)
+	tell(s.worked) // so that the memory of the others is given back
 }
 
 // claim is the process with an ID, or has the caller alone make it, by start. It waits
