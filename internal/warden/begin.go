@@ -68,7 +68,7 @@ func (s *Supervisor) gather() {
 	if s.spreading == nil {
 		return
 	}
-	if len(s.making) > 0 && !s.closing {
+	if len(s.making) > 0 {
 		s.spreading.Reset(calm)
 		return
 	}

@@ -21,13 +21,7 @@ func beingMade(s *Supervisor) int {
 func spreading(t *testing.T) (s *Supervisor, gw, theirs *wire.Packets) {
 	t.Helper()
 	before := runtime.GOMAXPROCS(0)
-	s, err := New(Options{Log: t.Logf, Processors: before})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if gw, theirs, err = wire.PacketPair(); err != nil {
-		t.Fatal(err)
-	}
+	s, gw, theirs = unservedWith(t, Options{Log: t.Logf, Processors: before})
 	t.Cleanup(func() {
 		gw.Close()
 		s.Close()
@@ -56,8 +50,7 @@ func startSleep(req uint64, id string) *wire.Message {
 	return &wire.Message{Type: wire.Start, Req: req, ID: id, Dir: "/", Flags: wire.FlagTTY, Rows: 1, Cols: 1, Args: []string{"/bin/sleep", "20"}}
 }
 
-// heard receives messages until one has an answer to each of some requests; it returns
-// them by request.
+// heard is the next messages, by the requests that they have to answer.
 func heard(t *testing.T, gw *wire.Packets, reqs ...uint64) map[uint64]*wire.Message {
 	t.Helper()
 	got := map[uint64]*wire.Message{}
@@ -189,28 +182,5 @@ func TestGather(t *testing.T) {
 	s.spread() // and Close ends this one
 	if n := runtime.GOMAXPROCS(0); n != s.opts.Processors+moreProcessors {
 		t.Errorf("%d processors", n)
-	}
-}
-
-// Waiting tells of what has not been received, on both kinds of connections.
-func TestWaiting(t *testing.T) {
-	a, b, err := wire.PacketPair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	defer b.Close()
-	if wire.Waiting(b) {
-		t.Error("nothing was sent")
-	}
-	say(t, a, &wire.Message{Type: wire.Hello})
-	if !wire.Waiting(b) {
-		t.Error("a packet waits")
-	}
-	if _, _, err := b.Recv(); err != nil {
-		t.Fatal(err)
-	}
-	if wire.Waiting(b) {
-		t.Error("nothing waits any more")
 	}
 }

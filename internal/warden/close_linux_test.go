@@ -13,9 +13,7 @@ func TestCloseWhileStarting(t *testing.T) {
 	go func() { _ = s.Serve(theirs) }() // it ends with Close
 	ask(t, gw, &wire.Message{Type: wire.Hello, Req: 1, Version: wire.Version})
 	s.forking.Lock() // the next start gets as far as this
-	if err := gw.Send(&wire.Message{Type: wire.Start, Req: 2, ID: "x", Dir: "/", Flags: wire.FlagTTY, Rows: 1, Cols: 1, Args: []string{"/bin/sleep", "20"}}, relay(t)...); err != nil {
-		t.Fatal(err)
-	}
+	say(t, gw, startSleep(2, "x"))
 	for beingMade(s) == 0 {
 		time.Sleep(time.Millisecond)
 	}

@@ -45,9 +45,9 @@ func (s *Supervisor) takeSnapshot(shell string, env []string, dir string, take f
 	}
 	defer w.Close()
 	attr := spawn.Attr{Dir: dir, Env: append(slices.Clone(env), EnvID+"="+login.Placeholder), Files: [3]int{s.devnull, int(w.Fd()), s.devnull}}
-	taken := s.offer()
+	s.offer()
 	_, err = spawn.Start("/proc/self/exe", []string{"corral-warden", login.Take, shell}, &attr)
-	taken()
+	s.offered()
 	if err != nil {
 		s.logf("cannot take a snapshot of the login profile: %v", err)
 		r.Close()

@@ -65,7 +65,12 @@ func openFDs(t *testing.T) int {
 // unserved is a supervisor and two connected ends. It does not serve them yet.
 func unserved(t *testing.T) (s *Supervisor, gw, theirs *wire.Packets) {
 	t.Helper()
-	s, err := New(Options{Log: t.Logf})
+	return unservedWith(t, Options{Log: t.Logf})
+}
+
+func unservedWith(t *testing.T, opts Options) (s *Supervisor, gw, theirs *wire.Packets) {
+	t.Helper()
+	s, err := New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}

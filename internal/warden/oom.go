@@ -143,26 +143,23 @@ func openOOMScore() (f *os.File, own []byte) {
 	return f, own
 }
 
-// offer makes what is forked next readier to be killed than this process is else. It
-// returns what undoes that, for the last of those who offered.
-func (s *Supervisor) offer() (taken func()) {
-	if s.opts.OOMScore == nil {
-		return func() {}
+// offer makes what is forked next readier to be killed than this process is else. The
+// first of those that fork at a time does so.
+func (s *Supervisor) offer() {
+	s.offers.Lock()
+	defer s.offers.Unlock()
+	if s.offers.n++; s.offers.n == 1 && s.opts.OOMScore != nil {
+		_, _ = s.opts.OOMScore.WriteAt([]byte(oomForking), 0) // it was possible at the start
 	}
-	offers := func(more int) {
-		s.offers.Lock()
-		defer s.offers.Unlock()
-		before := s.offers.n
-		s.offers.n += more
-		switch { // to write was possible at the start
-		case before == 0:
-			_, _ = s.opts.OOMScore.WriteAt([]byte(oomForking), 0)
-		case s.offers.n == 0:
-			_, _ = s.opts.OOMScore.WriteAt(s.opts.OwnScore, 0)
-		}
+}
+
+// offered undoes offer, when the last of them has forked.
+func (s *Supervisor) offered() {
+	s.offers.Lock()
+	defer s.offers.Unlock()
+	if s.offers.n--; s.offers.n == 0 && s.opts.OOMScore != nil {
+		_, _ = s.opts.OOMScore.WriteAt(s.opts.OwnScore, 0)
 	}
-	offers(1)
-	return func() { offers(-1) }
 }
 
 // setReadiest makes a command the readiest to be killed. A moment after it was

@@ -240,10 +240,10 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 		attr.RealTime = &unix.Rlimit{Cur: p.mark, Max: s.hardMark}
 	}
 	p.oomBefore, p.oomCounted = s.oom.read()
-	taken := s.offer()
+	s.offer()
 	p.ledger, p.slot = s.ledger, s.ledger.note(s.entryOf(p), noSlot)
 	pid, err := s.spawn(p, file, m.Args, attr)
-	taken()
+	s.offered()
 	if err != nil {
 		p.unnote()
 		return err
