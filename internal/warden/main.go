@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/internal/warden/login"
+	"github.com/corral-exec/corral/internal/warden/spawn/signals"
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
@@ -156,17 +156,16 @@ func run(dir string, stdio, blind, host bool, log func(string, ...any)) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot close this process to others: %w", err)
 	}
+	// It would wake a thread for each child, which the reaper waits for anyway.
+	signals.Default(syscall.SIGCHLD)
 	if !host {
-		catchSignals()
+		signals.Deafen() // PID 1: to what its own container can send it
 		if err := guard(); err != nil {
 			log("%v", err)
 		}
-	}
-	dropHandlers()
-	if host {
-		restoreIgnored()
-	}
-	if host {
+	} else {
+		signals.Default(signals.RealTime()...)
+		signals.RestoreIgnored()
 		lock, err := lockDir(dir)
 		if err != nil {
 			return err
@@ -221,65 +220,6 @@ func stream(f *os.File, log func(string, ...any)) *os.File {
 		return f
 	}
 	return os.NewFile(uintptr(fd), f.Name())
-}
-
-// catchSignals makes PID 1 deaf to what its own container can send it. They are
-// caught and not ignored, since an ignored signal stays ignored in children. Of
-// PID 1 the kernel keeps away signals without a handler; but the Go runtime has
-// one for those that the processor raises as well, and ends if a process sends
-// them, which what is caught here does not do.
-func catchSignals() {
-	c := make(chan os.Signal, 1)
-	signal.Notify(c, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2,
-		syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGTSTP,
-		syscall.SIGILL, syscall.SIGTRAP, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSTKFLT,
-		syscall.SIGXCPU, syscall.SIGXFSZ, syscall.SIGSYS)
-	go func() {
-		for range c { //nolint:revive // deaf
-		}
-	}()
-}
-
-// dropHandlers removes the Go runtime's handlers of signals that this program does
-// not listen to. Each new process has to reset each handler by a system call, while
-// this one waits for it; and SIGCHLD would wake a thread for each child, which the
-// reaper waits for anyway. With the default action, unlike with an ignored signal,
-// children still wait to be reaped.
-func dropHandlers() {
-	drop := func(sig syscall.Signal) {
-		signal.Ignore(sig) // the runtime lets go of it
-		setDefault(uintptr(sig))
-	}
-	drop(syscall.SIGCHLD)
-	const firstRealTime, last = 34, 64
-	for sig := syscall.Signal(firstRealTime); sig <= last; sig++ {
-		drop(sig)
-	}
-}
-
-// sigaction is the kernel's.
-type sigaction struct {
-	handler, flags, restorer uintptr
-	mask                     uint64
-}
-
-// setDefault gives a signal its default action, behind the runtime's back. It
-// cannot fail for a signal that exists and can be caught.
-func setDefault(sig uintptr) {
-	var act sigaction
-	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&act)), 0, unsafe.Sizeof(act.mask), 0, 0)
-}
-
-// restoreIgnored gives signals their default action that the gateway was started to
-// ignore, as nohup does: commands would inherit that.
-func restoreIgnored() {
-	const ignored, last = 1, 64 // SIG_IGN
-	for sig := uintptr(1); sig <= last; sig++ {
-		var act sigaction
-		if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&act)), unsafe.Sizeof(act.mask), 0, 0); errno == 0 && act.handler == ignored {
-			setDefault(sig)
-		}
-	}
 }
 
 // restAfter is how long a warden has nothing to do before it gives back memory.

@@ -5,7 +5,6 @@ package warden
 import (
 	"bytes"
 	"errors"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 // and stays open for that.
 type oomCounter struct {
 	file *os.File // nil: it is not counted
+	fd   int
 }
 
 // findOOMCounter looks for the file. In a container the cgroup's own directory
@@ -38,7 +38,7 @@ func findOOMCounter() oomCounter {
 		if err != nil {
 			continue
 		}
-		c := oomCounter{f}
+		c := oomCounter{f, int(f.Fd())}
 		if _, ok := c.read(); ok {
 			return c
 		}
@@ -76,8 +76,8 @@ func (c oomCounter) read() (n uint64, ok bool) {
 		return 0, false
 	}
 	var b [4096]byte
-	size, err := c.file.ReadAt(b[:], 0)
-	if err != nil && err != io.EOF {
+	size, err := unix.Pread(c.fd, b[:], 0) // once: all of it is there
+	if err != nil {
 		return 0, false
 	}
 	return parseOOM(b[:size])
@@ -135,8 +135,11 @@ func openOOMScore() (f *os.File, own []byte) {
 	own = make([]byte, 16)
 	n, err := f.ReadAt(own, 0)
 	own = bytes.TrimSpace(own[:n])
-	// As if to set it: where it could not be set back, it is left alone.
-	if _, werr := f.WriteAt(own, 0); len(own) == 0 || err != nil && n == 0 || werr != nil {
+	_, _ = f.WriteAt([]byte(oomForking), 0) // to see whether anything comes of it
+	score, _ := readFile("/proc/self/oom_score", 16)
+	// Where it cannot be set back it is left alone, and where the kernel does not look
+	// at it, as that of gVisor.
+	if _, werr := f.WriteAt(own, 0); len(own) == 0 || err != nil && n == 0 || werr != nil || string(bytes.TrimSpace(score)) == "0" {
 		f.Close()
 		return nil, nil
 	}

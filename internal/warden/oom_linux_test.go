@@ -75,7 +75,7 @@ func TestKilledForMemory(t *testing.T) {
 		{"not counted", proc{oomCounted: true}, kill, "rubbish", 0, false},
 	} {
 		count(tt.count)
-		s := &Supervisor{oom: oomCounter{f}, oomKnown: tt.known}
+		s := &Supervisor{oom: oomCounter{f, int(f.Fd())}, oomKnown: tt.known}
 		if got := s.killedForMemory(&tt.p, tt.status); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}

@@ -55,9 +55,22 @@ type proc struct {
 	// What the process writes into is kept open until it has ended, so that a
 	// reader hears of the end of its output and of its own end at the same time.
 	writers []int
-	// written are the pipes of writers where the ends of a pipe do not tell that they
-	// are of one, as within gVisor.
+	// written are the pipes of writers if the ends of a pipe do not tell that they are
+	// of one, as within gVisor (oneWay).
 	written []pipeID
+	oneWay  bool
+}
+
+// identify notes what writers are, while they are open.
+func (p *proc) identify() {
+	if !p.oneWay {
+		return
+	}
+	for _, fd := range p.writers {
+		if id, ok := identify(fd); ok {
+			p.written = append(p.written, id)
+		}
+	}
 }
 
 func (p *proc) item() *wire.Message {

@@ -131,14 +131,7 @@ func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail)
 		id: m.ID, tag: m.Tag, flags: m.Flags & (wire.FlagStdin | wire.FlagTTY | wire.FlagMerge),
 		timeout: time.Duration(m.Timeout), grace: time.Duration(m.Grace), slot: noSlot,
 		master: stdio.master, stdin: stdio.stdin, outputs: stdio.outputs, relay: stdio.relay, streams: stdio.streams,
-		writers: stdio.writers(),
-	}
-	if c.oneWay {
-		for _, fd := range p.writers {
-			if id, ok := identify(fd); ok {
-				p.written = append(p.written, id)
-			}
-		}
+		writers: stdio.writers(), oneWay: c.oneWay,
 	}
 	if f := p.confine(m); f != nil {
 		stdio.closeChild(s.devnull)
@@ -241,7 +234,10 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 	}
 	p.oomBefore, p.oomCounted = s.oom.read()
 	s.offer()
-	p.ledger, p.slot = s.ledger, s.ledger.note(s.entryOf(p), noSlot)
+	p.ledger, p.slot = s.ledger, noSlot
+	if s.opts.Ledger != "" {
+		p.slot = s.ledger.note(s.entryOf(p), noSlot)
+	}
 	pid, err := s.spawn(p, file, m.Args, attr)
 	s.offered()
 	if err != nil {
@@ -251,6 +247,7 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.pid = pid
+	p.identify()
 	if p.slot != noSlot {
 		s.ledger.note(s.entryOf(p), p.slot)
 	}

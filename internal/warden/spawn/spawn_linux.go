@@ -153,6 +153,9 @@ func newPlan(file string, args []string, a *Attr) (p *plan, err error) {
 // its children are to have again; nil if it raised none, or another was set since.
 func openFiles() *unix.Rlimit {
 	was := unix.Rlimit{Cur: vfork.Files[0], Max: vfork.Files[1]}
+	if was.Cur >= was.Max-1 { // it had nothing to raise, or was not known
+		return nil
+	}
 	var is unix.Rlimit
 	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &is); err != nil || is.Max != was.Max || is.Cur != was.Max-1 || was.Cur >= is.Cur {
 		return nil
@@ -170,9 +173,8 @@ func openFiles() *unix.Rlimit {
 //go:nocheckptr
 func fork(p *plan) (pid, errno uintptr) {
 	var (
-		e    syscall.Errno
-		i    int
-		high [3]uintptr
+		e syscall.Errno
+		i int
 	)
 	beforeFork()
 	pid, errno = vfork.Call(p.clone, p.args[0], p.args[1], 0)
@@ -193,13 +195,15 @@ func fork(p *plan) (pid, errno uintptr) {
 		}
 	}
 	p.step = stepFiles
-	for i = range p.files { // out of the way of each other
-		if high[i], _, e = syscall.RawSyscall(unix.SYS_FCNTL, p.files[i], unix.F_DUPFD_CLOEXEC, 3); e != 0 {
-			goto failed
+	for i = range p.files {
+		if p.files[i] <= 2 { // out of the way of the others
+			if p.files[i], _, e = syscall.RawSyscall(unix.SYS_FCNTL, p.files[i], unix.F_DUPFD_CLOEXEC, 3); e != 0 {
+				goto failed
+			}
 		}
 	}
-	for i = range high {
-		if _, _, e = syscall.RawSyscall(unix.SYS_DUP3, high[i], uintptr(i), 0); e != 0 {
+	for i = range p.files {
+		if _, _, e = syscall.RawSyscall(unix.SYS_DUP3, p.files[i], uintptr(i), 0); e != 0 {
 			goto failed
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -20,6 +21,7 @@ type Packets struct {
 	f      *os.File
 	rc     rawConn
 	oneWay bool
+	untold atomic.Bool // the kernel does not tell what Waiting asks
 
 	in  []byte
 	oob []byte
@@ -104,11 +106,16 @@ func (p *Packets) HungUp() bool {
 	return cerr != nil || err == nil && n > 0 && poll[0].Revents&unix.POLLHUP != 0
 }
 
-// Waiting tells whether a packet can be received.
+// Waiting tells whether a packet can be received; false where the kernel does not
+// tell, as that of gVisor.
 func (p *Packets) Waiting() bool {
+	if p.untold.Load() {
+		return false
+	}
 	n := int32(0)
 	err := p.rc.Read(func(fd uintptr) bool {
-		_, _, _ = unix.RawSyscall(unix.SYS_IOCTL, fd, unix.SIOCINQ, uintptr(unsafe.Pointer(&n)))
+		_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, fd, unix.SIOCINQ, uintptr(unsafe.Pointer(&n)))
+		p.untold.Store(errno != 0)
 		return true
 	})
 	return err == nil && n > 0
