@@ -4,6 +4,8 @@ package warden
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +22,10 @@ import (
 // libraries set it for a new thread by the thread's number (ZeroMQ ends the program
 // if it cannot).
 //
+// Nor may a command send PID 1 a signal that no process can catch. Linux keeps such a
+// signal away from PID 1; gVisor does not, and a warden that is stopped ends no command
+// in time. Others do nothing to it (see package signals).
+//
 // The warden filters itself, and what it makes inherits that, rather than
 // have the engine do it: so it holds on every engine, with a profile of the
 // operator's, and on gVisor, which heeds no engine's profile.
@@ -29,11 +35,16 @@ type calls struct {
 	arch                                    uint32 // of audit(7)
 	prlimit, setpriority, ioprio            uint32
 	setscheduler, setparam, setattr, ignore uint32 // ignore: bits of a number that do not matter
+
+	kill, tkill, tgkill, queue, tgqueue, fcntl uint32
 }
 
 // The values of the argument "which" that mean every process of a user, in
 // setpriority(2) and ioprio_set(2).
 const prioUser, ioprioUser = 2, 3
+
+// fSetSig is F_SETSIG of fcntl(2).
+const fSetSig = 10
 
 // Where the kernel puts what a filter sees: struct seccomp_data.
 const (
@@ -42,9 +53,9 @@ const (
 )
 
 // guard makes this process, and everything that it makes, unable to set the
-// limits and the scheduling of any other.
+// limits and the scheduling of any other, and to stop or kill this one.
 func guard() error {
-	filter := guardFilter(guarded)
+	filter := guardFilter(guarded, uint32(os.Getpid()), lastThread())
 	if len(filter) == 0 {
 		return nil // an architecture that is none of ours
 	}
@@ -66,9 +77,24 @@ func guard() error {
 	return fmt.Errorf("cannot keep commands from setting the limits of others: %w", unix.EINVAL)
 }
 
-// guardFilter is the program of the filter. Whatever belongs to another
+// lastThread is the highest number that a thread of this process has. All that it needs
+// are there (see reserveThreads), and numbers are given in turn: those from its own up
+// to this one are no command's.
+func lastThread() uint32 {
+	last := os.Getpid()
+	threads, _ := os.ReadDir("/proc/self/task") // the first is the process itself
+	for _, t := range threads {
+		if tid, err := strconv.Atoi(t.Name()); err == nil {
+			last = max(last, tid)
+		}
+	}
+	return uint32(last)
+}
+
+// guardFilter is the program of the filter, of a process and threads whose numbers are
+// from first to last. Whatever belongs to another
 // architecture, or to another call, is jumped over; what is not ends the program.
-func guardFilter(archs []calls) (f []unix.SockFilter) {
+func guardFilter(archs []calls, first, last uint32) (f []unix.SockFilter) {
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
 	}
@@ -88,6 +114,21 @@ func guardFilter(archs []calls) (f []unix.SockFilter) {
 	limit := append([]unix.SockFilter{
 		load(arg(2)), unless(0, 3), load(arg(2) + 4), unless(0, 1), allow, // without a new limit it asks
 	}, ownOnly(0)...)
+	jump := func(op uint16, k uint32, yes, no uint8) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | op, Jt: yes, Jf: no, K: k}
+	}
+	// signal looks at the signal, which is argument n, and then at whom it is for.
+	signal := func(n uint32) []unix.SockFilter {
+		return []unix.SockFilter{
+			load(arg(n)), jump(unix.BPF_JEQ, uint32(unix.SIGKILL), 1, 0), jump(unix.BPF_JEQ, uint32(unix.SIGSTOP), 0, 3),
+			load(arg(0)), jump(unix.BPF_JGE, first, 0, 1), jump(unix.BPF_JGT, last, 0, 1), allow, refuse,
+		}
+	}
+	// The kernel sends this one for input on a file, to whom F_SETOWN says.
+	setsig := []unix.SockFilter{
+		load(arg(1)), jump(unix.BPF_JEQ, fSetSig, 0, 3),
+		load(arg(2)), jump(unix.BPF_JEQ, uint32(unix.SIGKILL), 2, 0), jump(unix.BPF_JEQ, uint32(unix.SIGSTOP), 1, 0), allow, refuse,
+	}
 	scheduler := append([]unix.SockFilter{load(arg(1)), unless(unix.SCHED_NORMAL, 1), allow}, ownOnly(0)...)
 
 	for _, c := range archs {
@@ -99,6 +140,8 @@ func guardFilter(archs []calls) (f []unix.SockFilter) {
 			{c.prlimit, limit},
 			{c.setpriority, notAll(prioUser)}, {c.ioprio, notAll(ioprioUser)},
 			{c.setscheduler, scheduler}, {c.setparam, ownOnly(0)}, {c.setattr, ownOnly(0)},
+			{c.kill, signal(1)}, {c.tkill, signal(1)}, {c.tgkill, signal(2)}, {c.queue, signal(1)}, {c.tgqueue, signal(2)},
+			{c.fcntl, setsig},
 		} {
 			part = append(append(part, unless(call.number, len(call.body))), call.body...)
 		}

@@ -59,6 +59,33 @@ var ofUser = []func() error{
 	func() error { return call(unix.SYS_IOPRIO_SET, ioprioUser, uintptr(os.Getuid()), ioprioIdle) },
 }
 
+// senders are tries to send a signal to a thread of a process.
+var senders = []func(pid, tid int, sig unix.Signal) error{
+	func(_, tid int, sig unix.Signal) error { return unix.Kill(tid, sig) },
+	func(_, tid int, sig unix.Signal) error { return call(unix.SYS_TKILL, uintptr(tid), uintptr(sig), 0) },
+	func(pid, tid int, sig unix.Signal) error { return unix.Tgkill(pid, tid, sig) },
+	func(_, tid int, sig unix.Signal) error {
+		return call(unix.SYS_RT_SIGQUEUEINFO, uintptr(tid), uintptr(sig), uintptr(unsafe.Pointer(queued(sig))))
+	},
+	func(pid, tid int, sig unix.Signal) error {
+		_, _, errno := unix.RawSyscall6(unix.SYS_RT_TGSIGQUEUEINFO, uintptr(pid), uintptr(tid), uintptr(sig), uintptr(unsafe.Pointer(queued(sig))), 0, 0)
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	},
+	func(_, _ int, sig unix.Signal) error {
+		_, err := unix.FcntlInt(0, fSetSig, int(sig))
+		return err
+	},
+}
+
+// queued is a siginfo_t that a process may send to another.
+func queued(sig unix.Signal) *[32]int32 {
+	const byQueue = -1 // SI_QUEUE
+	return &[32]int32{int32(sig), 0, byQueue}
+}
+
 func call(trap, a, b, c uintptr) error {
 	if _, _, errno := unix.RawSyscall(trap, a, b, c); errno != 0 {
 		return errno
@@ -69,7 +96,7 @@ func call(trap, a, b, c uintptr) error {
 // The exit codes of meddle: what it could not do to itself, what it could do to
 // its warden, and what to every process of its user; that it could not ask, and that a thread could not
 // have the ordinary scheduling by its number.
-const ownFailed, otherWorked, userWorked, askFailed, ordinaryFailed = 10, 30, 50, 70, 71
+const ownFailed, otherWorked, userWorked, askFailed, ordinaryFailed, sent, notSent = 10, 30, 50, 70, 71, 72, 90
 
 // meddle tries them with the warden and each of its threads.
 func meddle() int {
@@ -86,6 +113,18 @@ func meddle() int {
 			if m.try(pid) == nil {
 				return otherWorked + i
 			}
+		}
+	}
+	for i, send := range senders {
+		for _, tid := range targets {
+			for _, sig := range []unix.Signal{unix.SIGKILL, unix.SIGSTOP} {
+				if send(warden, tid, sig) != unix.EPERM {
+					return sent + i
+				}
+			}
+		}
+		if send(os.Getpid(), unix.Gettid(), unix.SIGCONT) != nil {
+			return notSent + i
 		}
 	}
 	for i, try := range ofUser {
@@ -108,7 +147,7 @@ func meddle() int {
 }
 
 // What runs under a warden can set its own limits and scheduling, and not the
-// warden's.
+// warden's, and can neither stop nor kill it.
 func TestCommandsSetOnlyTheirOwn(t *testing.T) {
 	_, conn, said, _ := startWarden(t)
 	send := func(m *wire.Message) {
@@ -131,6 +170,10 @@ func TestCommandsSetOnlyTheirOwn(t *testing.T) {
 		case wire.Exited:
 			switch code := int(m.ExitCode); {
 			case code == 0:
+			case m.Signal == 0 && code >= notSent:
+				t.Errorf("number %d of what sends a signal could not send one to itself", code-notSent)
+			case m.Signal == 0 && code >= sent:
+				t.Errorf("number %d of what sends a signal was not refused", code-sent)
 			case m.Signal != 0 || code >= askFailed:
 				t.Errorf("it ended with %d, signal %d", code, m.Signal)
 			case code >= userWorked:

@@ -65,7 +65,7 @@ var warden = []Probe{
 		const process, idle = 1, 3 << 13
 		return ofInit("ioprio_set", func(pid int) error { return systemCall(unix.SYS_IOPRIO_SET, process, uintptr(pid), idle) })
 	}},
-	{ID: Killer, Tries: "ends PID 1, and with it the sandbox's other commands", Why: "kill(2): PID 1 gets only the signals it wants", Weak: OpenInit, Inside: "gVisor lets PID 1 be killed; it ends the sandbox that does it, and the next command gets a new one", Run: killInit},
+	{ID: Killer, Tries: "ends or stops PID 1, or one of its threads, which is the same", Why: "kill(2): with PID 1 the sandbox's other commands end, and without it no command ends in time", Weak: OpenInit, Run: killInit},
 }
 
 // SocketDir is where the warden finds the gateway, in the sandbox.
@@ -83,6 +83,11 @@ func trace(*Env) Verdict {
 
 // ofInit tries what one process can do to another with PID 1 and its threads.
 func ofInit(what string, try func(pid int) error) Verdict {
+	return anyOf(what, initThreads(), try)
+}
+
+// initThreads are the numbers of PID 1 and its threads.
+func initThreads() []int {
 	targets := []int{1}
 	threads, _ := os.ReadDir("/proc/1/task") // where it cannot be read there is PID 1 itself
 	for _, thread := range threads {
@@ -90,7 +95,7 @@ func ofInit(what string, try func(pid int) error) Verdict {
 			targets = append(targets, tid)
 		}
 	}
-	return anyOf(what, targets, try)
+	return targets
 }
 
 func systemCall(trap, a, b, c uintptr) error {
@@ -214,8 +219,10 @@ func plant(*Env) Verdict {
 
 func killInit(*Env) Verdict {
 	const last = 64
-	for s := last; s > 0; s-- {
-		_ = unix.Kill(1, unix.Signal(s)) // whether it may or not: what counts is what comes of it
+	for _, pid := range initThreads() {
+		for s := last; s > 0; s-- {
+			_ = unix.Kill(pid, unix.Signal(s)) // whether it may or not: what counts is what comes of it
+		}
 	}
 	time.Sleep(3 * time.Second) // a busy machine takes a while to end what it may
 	return held("it lives, and so does this process")
