@@ -51,6 +51,11 @@ func TestDeafToSignals(t *testing.T) {
 		})
 	}
 	senders.Wait()
+	var starts sync.WaitGroup
+	for range 24 { // the most that the warden does at a time
+		starts.Go(func() { run("/bin/true; sleep 0.1") })
+	}
+	starts.Wait()
 	// The warden's threads come first, and a signal to one is a signal to it.
 	if got := run("for s in 19 9; do p=1; while [ $p -lt $$ ]; do kill -$s $p && echo $s to $p; p=$((p + 1)); done; done; kill -19 -1; true"); strings.Contains(got, " to ") {
 		t.Errorf("these were not refused: %q", got)
