@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -34,6 +33,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -145,10 +145,13 @@ func (g *rig) start() {
 		g.gateway.Env = append(os.Environ(), "DOCKER_HOST="+g.engine)
 	}
 	g.ok(g.gateway.Start())
+	// It serves all its listeners or none.
+	c, err := client.New(client.Options{Socket: filepath.Join(g.state, "gateway.sock"), Retry: -1})
+	g.ok(err)
+	defer c.Close()
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", g.port))
+		err := c.Ready(g.Context())
 		if err == nil {
-			conn.Close()
 			return
 		}
 		if time.Since(began) > time.Minute {
