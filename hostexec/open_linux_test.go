@@ -17,6 +17,7 @@ import (
 func TestOpen(t *testing.T) {
 	home := testdir.New(t)
 	t.Setenv("XDG_STATE_HOME", home)
+	t.Setenv("SHELL", "/bin/sh") // bash may wait for what this machine's account has in its profile
 	t.Setenv("CORRAL_WARDEN", wardenbintest.Build(t))
 	for range 2 { // and finds it again
 		e, err := hostexec.Open(hostexec.Config{})
