@@ -99,10 +99,11 @@ func guardFilter(archs []calls, first, last uint32) (f []unix.SockFilter) {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
 	}
 	arg := func(n uint32) uint32 { return atArgs + 8*n }
-	// unless jumps over a number of instructions if what was loaded is not k.
-	unless := func(k uint32, over int) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: uint8(over), K: k}
+	// jump compares what was loaded with k, and jumps over a number of instructions.
+	jump := func(op uint16, k uint32, yes, no uint8) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | op, Jt: yes, Jf: no, K: k}
 	}
+	unless := func(k uint32, over int) unix.SockFilter { return jump(unix.BPF_JEQ, k, 0, uint8(over)) }
 	ret := func(k uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k} }
 	allow, refuse := ret(unix.SECCOMP_RET_ALLOW), ret(unix.SECCOMP_RET_ERRNO|uint32(unix.EPERM))
 
@@ -114,19 +115,16 @@ func guardFilter(archs []calls, first, last uint32) (f []unix.SockFilter) {
 	limit := append([]unix.SockFilter{
 		load(arg(2)), unless(0, 3), load(arg(2) + 4), unless(0, 1), allow, // without a new limit it asks
 	}, ownOnly(0)...)
-	jump := func(op uint16, k uint32, yes, no uint8) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | op, Jt: yes, Jf: no, K: k}
-	}
 	// signal looks at the signal, which is argument n, and then at whom it is for.
 	signal := func(n uint32) []unix.SockFilter {
 		return []unix.SockFilter{
-			load(arg(n)), jump(unix.BPF_JEQ, uint32(unix.SIGKILL), 1, 0), jump(unix.BPF_JEQ, uint32(unix.SIGSTOP), 0, 3),
+			load(arg(n)), jump(unix.BPF_JEQ, uint32(unix.SIGKILL), 1, 0), unless(uint32(unix.SIGSTOP), 3),
 			load(arg(0)), jump(unix.BPF_JGE, first, 0, 1), jump(unix.BPF_JGT, last, 0, 1), allow, refuse,
 		}
 	}
 	// The kernel sends this one for input on a file, to whom F_SETOWN says.
 	setsig := []unix.SockFilter{
-		load(arg(1)), jump(unix.BPF_JEQ, fSetSig, 0, 3),
+		load(arg(1)), unless(fSetSig, 3),
 		load(arg(2)), jump(unix.BPF_JEQ, uint32(unix.SIGKILL), 2, 0), jump(unix.BPF_JEQ, uint32(unix.SIGSTOP), 1, 0), allow, refuse,
 	}
 	scheduler := append([]unix.SockFilter{load(arg(1)), unless(unix.SCHED_NORMAL, 1), allow}, ownOnly(0)...)

@@ -61,8 +61,8 @@ type proc struct {
 	oneWay  bool
 }
 
-// identify notes what writers are, while they are open.
-func (p *proc) identify() {
+// noteWriters notes what writers are, while they are open.
+func (p *proc) noteWriters() {
 	if !p.oneWay {
 		return
 	}

@@ -234,7 +234,7 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 	}
 	p.oomBefore, p.oomCounted = s.oom.read()
 	s.offer()
-	p.ledger, p.slot = s.ledger, noSlot
+	p.ledger = s.ledger
 	if s.opts.Ledger != "" {
 		p.slot = s.ledger.note(s.entryOf(p), noSlot)
 	}
@@ -247,7 +247,7 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.pid = pid
-	p.identify()
+	p.noteWriters()
 	if p.slot != noSlot {
 		s.ledger.note(s.entryOf(p), p.slot)
 	}

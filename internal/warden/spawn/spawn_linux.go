@@ -153,11 +153,11 @@ func newPlan(file string, args []string, a *Attr) (p *plan, err error) {
 // its children are to have again; nil if it raised none, or another was set since.
 func openFiles() *unix.Rlimit {
 	was := unix.Rlimit{Cur: vfork.Files[0], Max: vfork.Files[1]}
-	if was.Cur >= was.Max-1 { // it had nothing to raise, or was not known
+	if was.Cur+1 >= was.Max { // it had nothing to raise, or was not known
 		return nil
 	}
 	var is unix.Rlimit
-	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &is); err != nil || is.Max != was.Max || is.Cur != was.Max-1 || was.Cur >= is.Cur {
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &is); err != nil || is.Max != was.Max || is.Cur != was.Max-1 {
 		return nil
 	}
 	return &was

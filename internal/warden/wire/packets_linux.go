@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -21,10 +20,11 @@ type Packets struct {
 	f      *os.File
 	rc     rawConn
 	oneWay bool
-	untold atomic.Bool // the kernel does not tell what Waiting asks
 
-	in  []byte
-	oob []byte
+	// Of the one who receives.
+	in     []byte
+	oob    []byte
+	untold bool // the kernel does not tell what Waiting asks
 
 	turn chan struct{} // holds a token while a message is sent
 	out  []byte
@@ -107,15 +107,15 @@ func (p *Packets) HungUp() bool {
 }
 
 // Waiting tells whether a packet can be received; false where the kernel does not
-// tell, as that of gVisor.
+// tell, as that of gVisor. It is for the one who receives.
 func (p *Packets) Waiting() bool {
-	if p.untold.Load() {
+	if p.untold {
 		return false
 	}
 	n := int32(0)
 	err := p.rc.Read(func(fd uintptr) bool {
 		_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, fd, unix.SIOCINQ, uintptr(unsafe.Pointer(&n)))
-		p.untold.Store(errno != 0)
+		p.untold = errno != 0
 		return true
 	})
 	return err == nil && n > 0

@@ -74,12 +74,13 @@ func Deafen() {
 		}
 	}()
 	const onStack, restart, restorer = 0x08000000, 0x10000000, 0x04000000 // SA_ONSTACK, SA_RESTART, SA_RESTORER
-	deaf := action{flags: onStack | restart, mask: 1<<64 - 1}             // one at a time: the stack holds a few
+	// All are blocked while one is handled: the stack that is there for it holds a few.
+	deaf := action{flags: onStack | restart, mask: 1<<64 - 1}
 	deaf.handler, deaf.restorer = handlers()
 	if deaf.restorer != 0 {
 		deaf.flags |= restorer
 	}
-	const cancel = syscall.Signal(32) // of C libraries, of which there is none here
+	const cancel = syscall.Signal(32) // C libraries cancel threads by it; this program has no C library
 	for _, sig := range append(RealTime(), cancel,
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGUSR1, syscall.SIGUSR2,
 		syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTERM, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGXCPU,

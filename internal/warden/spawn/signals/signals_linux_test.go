@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// deafEnv has the test binary be deaf, and send itself each signal, or all but the
-// owner of the handlers (see self).
+// deafEnv has the test binary send itself every signal ("all"), as a process that is
+// deaf; or one, by its number, as a process that a deaf one has made.
 const deafEnv = "CORRAL_TEST_DEAF"
 
 var sent = []syscall.Signal{
