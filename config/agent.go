@@ -152,7 +152,7 @@ type Allowlist struct {
 type ApplyPatch struct {
 	Enabled       policy.Setting[bool]     `json:"enabled" default:"false" by:"tools" doc:"Whether there is the tool."`
 	AllowModels   policy.Setting[[]string] `json:"allowModels" by:"tools" doc:"Models that may use it, such as gpt-5.2 or openai/gpt-5.2. Without a list: every model of OpenAI."`
-	WorkspaceOnly policy.Setting[bool]     `json:"workspaceOnly" default:"true" by:"apply_patch" doc:"Whether it keeps to the workspace."`
+	WorkspaceOnly policy.Setting[Always]   `json:"workspaceOnly" default:"true" by:"apply_patch" doc:"apply_patch keeps to the workspace, always; use exec for files elsewhere."`
 }
 
 // Elevated says who may leave the sandbox. Every level is a gate: see

@@ -34,6 +34,10 @@ func (m *mistakes) fit(v *json5.Value, s *jsonschema.Schema, at json5.Path) {
 		return
 	}
 	switch v.Kind {
+	case json5.Bool:
+		if len(s.Enum) > 0 && !slices.Contains(s.Enum, any(v.Bool)) {
+			m.add(v.Start, at, "it cannot be %t: %s", v.Bool, s.Description)
+		}
 	case json5.Number:
 		m.fitNumber(v, s, at)
 	case json5.String:

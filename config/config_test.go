@@ -144,7 +144,7 @@ func TestSeedApplyPatch(t *testing.T) {
   }
 }`)
 	p := c.Agent("main").Tools.Exec.ApplyPatch
-	if !p.Enabled.Value || len(p.AllowModels.Value) != 1 || p.AllowModels.Value[0] != "gpt-5.2" || !p.WorkspaceOnly.Value || p.Enabled.Source.Line != 4 {
+	if !p.Enabled.Value || len(p.AllowModels.Value) != 1 || p.AllowModels.Value[0] != "gpt-5.2" || !bool(p.WorkspaceOnly.Value) || p.Enabled.Source.Line != 4 {
 		t.Errorf("%+v", p)
 	}
 }

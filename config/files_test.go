@@ -17,7 +17,7 @@ var goodFiles = []string{
 	`{ tools: { exec: { enforce: "require", rules: [{ allow: "/usr/bin/git fetch", runs: ["/usr/bin/ssh", "~/bin/"], writes: ["/srv/out"] }, { allow: "/a", runs: "none", writes: "any" }, { allow: "/b", runs: "any" }] } } }`,
 	`{ tools: { exec: { notifyOnExit: false, approvalRunningNoticeMs: 0, yieldMs: 10, timeout: 0 } } }`,
 	`{ tools: { exec: { approvalRunningNoticeMs: 3600000, yieldMs: 120000, timeout: 31536000 } } }`,
-	`{ tools: { exec: { timeout: 0.25, applyPatch: { enabled: true, allowModels: ["gpt-5.2"], workspaceOnly: false } } } }`,
+	`{ tools: { exec: { timeout: 0.25, applyPatch: { enabled: true, allowModels: ["gpt-5.2"], workspaceOnly: true } } } }`,
 	`{ tools: { elevated: { enabled: false, allowFrom: ["*"], default: "full" } } }`, `{ tools: { elevated: { allowFrom: { telegram: ["id:1"], "*": [] } } } }`,
 	`{ tools: { runShellCommand: { enabled: true, profile: "asimi", coreTools: ["run_shell_command(git)"], excludeTools: ["run_shell_command(rm)"] } } }`,
 	`{ commands: { allowFrom: { discord: ["username:@kim", "tag:kim#1"] } }, approvals: { file: "~/approvals.json", expirySeconds: 1 } }`,
@@ -75,6 +75,8 @@ f:1:94: tools.exec.rules[1].args: it is the string "x"; use a list [ … ]`},
 	{`{ tools: { deny: ["excec"] } }`, `f:1:19: tools.deny[0]: there is no "excec"; use exec, process, apply_patch, run_shell_command, group:runtime, *`},
 	{`{ tools: { elevated: { allowFrom: "*" } } }`, `f:1:35: tools.elevated.allowFrom: it is the string "*"; use a list [ … ] or an object { … }`},
 	{`{ tools: { elevated: { allowFrom: { telegram: "1" } } } }`, `f:1:47: tools.elevated.allowFrom.telegram: it is the string "1"; use a list [ … ]`},
+	{`{ tools: { exec: { applyPatch: { workspaceOnly: false } } } }`, `f:1:49: tools.exec.applyPatch.workspaceOnly: it cannot be false: apply_patch keeps to the workspace, always; use exec for files elsewhere.`},
+	{`{ tools: { exec: { applyPatch: { workspaceOnly: "no" } } } }`, `f:1:49: tools.exec.applyPatch.workspaceOnly: it is the string "no"; use true`},
 	{`{ sandbox: { memory: "5m" } }`, `f:1:22: sandbox.memory: 5m is not between 6m and 8192t`},
 	{`{ sandbox: { memory: 1, cpus: 0, pids: 1.5, user: "0:0" } }`, `f:1:22: sandbox.memory: 1 is out of range; use a number from 6291456 to 9007199254740992 bytes
 f:1:31: sandbox.cpus: 0 is out of range; use a number from 0.01 to 4096 processors

@@ -170,6 +170,8 @@ func typeSchema(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[bool]():
 		return &jsonschema.Schema{Type: "boolean"}
+	case reflect.TypeFor[Always]():
+		return &jsonschema.Schema{Type: "boolean", Enum: []any{true}}
 	case reflect.TypeFor[int]():
 		return &jsonschema.Schema{Type: "integer"}
 	case reflect.TypeFor[string]():

@@ -24,6 +24,9 @@ type (
 	Approver     string // of node.approvals
 )
 
+// Always is true of something that other programs have a switch for.
+type Always bool
+
 // The values that they have.
 const (
 	ModeOff Mode = "off"

@@ -65,7 +65,7 @@ func (d *desk) ask(agent, command string) approval.Record {
 		d.t.Fatal(err)
 	}
 	rec, err := d.Ask(context.Background(), approval.Request{
-		Agent: agent, Host: corral.HostGateway, Command: req, Env: env, Decision: decision, Binding: binding, Note: json.RawMessage(`{"private":1}`),
+		Agent: agent, Host: corral.HostGateway, Command: req, Decision: decision, Binding: binding, Note: json.RawMessage(`{"private":1}`),
 	})
 	if err != nil {
 		d.t.Fatal(err)

@@ -518,9 +518,8 @@ func TestNoSecrets(t *testing.T) {
 	})
 	req := request("printenv TOKEN")
 	req.Command.Dir = dir
-	req.Env = map[string]string{"TOKEN": "hunter2-value"}
 	var err error
-	req.Binding, err = Bind(req.Command, policy.Decision{}, req.Env, policy.OS{})
+	req.Binding, err = Bind(req.Command, policy.Decision{}, map[string]string{"TOKEN": "hunter2-value"}, policy.OS{})
 	ok(t, err)
 	r := ask(t, d, req)
 	if diff := cmp.Diff([]string{"TOKEN"}, r.Env); diff != "" {

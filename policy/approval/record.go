@@ -21,7 +21,6 @@ type Request struct {
 	Command policy.Request
 	// Description is the purpose of the command, as its caller states it.
 	Description string
-	Env         map[string]string // variables that the caller set; the values are not kept
 	// PathPrepend are the directories before all others on PATH.
 	PathPrepend []string
 	Decision    policy.Decision

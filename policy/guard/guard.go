@@ -197,7 +197,7 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 		g.remember(id, cmd) // before anyone can allow it
 	}
 	rec, err := g.cfg.Desk.Ask(ctx, approval.Request{
-		ID: id, Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Description: cmd.Description, Env: cmd.Env, PathPrepend: cmd.PathPrepend, Decision: d, Binding: claim.Binding, Note: note,
+		ID: id, Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Description: cmd.Description, PathPrepend: cmd.PathPrepend, Decision: d, Binding: claim.Binding, Note: note,
 		Again: func(further []policy.Rule) policy.Decision { return e.again(further) }, Previews: e.previews(),
 	})
 	if rec.ID != id { // an error, or it is pending already
