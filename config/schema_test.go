@@ -3,7 +3,9 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -117,8 +119,10 @@ func TestSchemaFitsItself(t *testing.T) {
 	}
 }
 
-// Every value says what enforces it, and every time in what unit it is.
+// Every value says what enforces it, and its field is named by code that is no test.
+// Every time says in what unit it is.
 func TestEverythingIsEnforced(t *testing.T) {
+	code := productCode(t)
 	var walk func(typ reflect.Type)
 	walk = func(typ reflect.Type) {
 		for _, f := range fields(typ) {
@@ -129,11 +133,29 @@ func TestEverythingIsEnforced(t *testing.T) {
 				t.Errorf("%v.%s: nothing enforces it", typ, f.name)
 			case unitNames[f.tag.Get("unit")] == "" && (f.tag.Get("unit") != "" || f.of == reflect.TypeFor[time.Duration]()):
 				t.Errorf("%v.%s: the unit is %q", typ, f.name, f.tag.Get("unit"))
+			case f.of != reflect.TypeFor[Always]() && !bytes.Contains(code, []byte("."+typ.Field(f.i).Name)):
+				t.Errorf("%v.%s: nothing reads it", typ, f.name)
 			}
 		}
 	}
 	walk(reflect.TypeFor[Agent]())
 	walk(reflect.TypeFor[Config]())
+}
+
+// productCode is all code of Go that is no test.
+func productCode(t *testing.T) (code []byte) {
+	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		code = append(code, text...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
 }
 
 const schemaFile = "../docs/reference/config.schema.json"

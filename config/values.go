@@ -24,9 +24,6 @@ type (
 	Approver     string // of node.approvals
 )
 
-// Always is true of something that other programs have a switch for.
-type Always bool
-
 // The values that they have.
 const (
 	ModeOff Mode = "off"
@@ -66,6 +63,9 @@ type Count float64
 
 // Whole is a positive whole number; -1 is unlimited.
 type Whole int64
+
+// Always is true of something that other programs have a switch for.
+type Always bool
 
 // sizePattern is how a Size is written as a string.
 const sizePattern = `^([0-9]+(\.[0-9]+)?[kmgtKMGT]?([iI]?[bB])?|unlimited)$`
