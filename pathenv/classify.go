@@ -10,8 +10,21 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// prependVariable carries directories past a login profile; see prependPrefix.
-const prependVariable = "CORRAL_PREPEND_PATH"
+// These carry directories past a login profile; see prependPrefix and withImagePath.
+const (
+	prependVariable = "CORRAL_PREPEND_PATH"
+	beforeVariable  = "CORRAL_IMAGE_PATH_BEFORE"
+	behindVariable  = "CORRAL_IMAGE_PATH_BEHIND"
+)
+
+// isInternal reports whether the variable is one of Corral's own, which no one else sets.
+func isInternal(name string) bool {
+	switch strings.ToUpper(name) {
+	case prependVariable, beforeVariable, behindVariable:
+		return true
+	}
+	return false
+}
 
 // isHook reports whether the variable makes programs run other code.
 func isHook(name string) bool {
@@ -29,7 +42,7 @@ func isCredential(name string) bool {
 func whyNotInherited(name string) Reason {
 	upper := strings.ToUpper(name)
 	switch {
-	case upper == prependVariable:
+	case isInternal(upper):
 		return ReasonReserved
 	case isHook(upper):
 		return ReasonHook
@@ -74,7 +87,7 @@ func checkCall(where, hint string, env map[string]string, refused func(name stri
 		switch {
 		case !ValidName(name):
 			invalid = append(invalid, fmt.Sprintf("%q", name))
-		case strings.EqualFold(name, prependVariable) || refused(name):
+		case isInternal(name) || refused(name):
 			wrong = append(wrong, name)
 		case strings.IndexByte(env[name], 0) >= 0:
 			nul = append(nul, name)

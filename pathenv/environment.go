@@ -120,6 +120,7 @@ type Source string
 const (
 	SourceDaemon Source = "the daemon's environment"
 	SourceNode   Source = "the node's environment"
+	SourceImage  Source = "the image"
 	SourceConfig Source = "the sandbox configuration"
 	SourceCall   Source = "the call"
 )

@@ -1,5 +1,10 @@
 package pathenv
 
+import (
+	"slices"
+	"strings"
+)
+
 // prependPrefix is put before the text of a command for a login shell. It runs after
 // the profile, so it has the last word on PATH. The directories are in a variable and
 // not in the text, so the shell expands nothing in them. It has no newline, so the
@@ -27,4 +32,32 @@ func (e Environment) AfterProfile(text string, dirs []string) (string, Environme
 	}
 	e.Vars = withVariable(e.Vars, prependVariable, value)
 	return prependPrefix + text, e
+}
+
+// withImagePath has a login shell in a container keep the directories of the image's PATH
+// where its profile sets PATH anew: those before the first directory of ContainerPath come
+// before what it sets, the others behind it. A profile that only adds to PATH is left alone.
+func (p Plan) withImagePath() Plan {
+	system := exactDirs(ContainerPath)
+	var before, behind []string
+	dirs := &before
+	for _, entry := range p.Env.Path {
+		switch {
+		case entry.Origin != OriginImage:
+		case slices.Contains(system, entry.Dir):
+			dirs = &behind
+		default:
+			*dirs = append(*dirs, entry.Dir)
+		}
+	}
+	last := len(p.Args) - 1
+	restore := func(variable string, dirs []string, path string) {
+		if len(dirs) > 0 {
+			p.Env.Vars = withVariable(p.Env.Vars, variable, strings.Join(dirs, ":"))
+			p.Args[last] = `case ":${PATH-}:" in *":${` + variable + `-}:"*) ;; *) PATH="` + path + `"; export PATH ;; esac; unset ` + variable + "; " + p.Args[last]
+		}
+	}
+	restore(beforeVariable, before, "${"+beforeVariable+":+$"+beforeVariable+"${PATH:+:}}${PATH-}")
+	restore(behindVariable, behind, "${PATH-}${"+behindVariable+":+${PATH:+:}$"+behindVariable+"}")
+	return p
 }

@@ -15,11 +15,11 @@ type SandboxOptions struct {
 	Call   map[string]string // the call's env, which wins over Config
 
 	PathPrepend []string
-	ImagePath   string // the image's PATH; empty: ContainerPath
-	Home        string // empty: /tmp, which every hardened container can write to
+	Image       []string // the image's environment, "NAME=value"; without a PATH that is ContainerPath
+	Home        string   // empty: /tmp, which every hardened container can write to
 
-	// Keep names configured variables that commands get although they look like
-	// credentials, or although the sandbox is strict.
+	// Keep names variables of the image or the configuration that commands get although
+	// they look like credentials, and configured ones that a strict sandbox gets.
 	Keep []string
 	// Strict takes from Config only names known to be harmless.
 	Strict bool
@@ -33,13 +33,17 @@ type SandboxOptions struct {
 //
 // pathPrepend, the call's PATH and the configured PATH, in this order, come
 // before the PATH that the login profile sets, or without a shell before the
-// image's. Directory names reach the shell byte for byte.
+// image's. A login profile that sets PATH anew, as Debian's does, loses no directory
+// of the image's: those before the directories of every system (ContainerPath) come
+// before the profile's, the others behind them. Directory names reach the shell byte
+// for byte.
 //
 // The sandbox is its own boundary: a call may set loader variables and interpreter
 // hooks, which act on its own processes only. Invalid names, values with a NUL byte
-// and Corral's internal variable are refused with an ErrDenied. Configured variables
-// that look like credentials are left out unless Keep lists them; those of the call
-// are kept, since the caller passed them on purpose.
+// and Corral's internal variables are refused with an ErrDenied. Variables of the image
+// and configured ones that look like credentials are left out unless Keep lists them;
+// those of the call are kept, since the caller passed them on purpose. HOME, HOSTNAME
+// and TERM are never the image's: they say what the engine would run commands with.
 func Sandbox(o SandboxOptions) (Plan, error) {
 	if (o.Shell == "") == (len(o.Args) == 0) {
 		return Plan{}, corral.Errorf(corral.ErrInvalid, "set exactly one of them", "cannot prepare a command for the sandbox: want either shell text or arguments")
@@ -59,7 +63,11 @@ func Sandbox(o SandboxOptions) (Plan, error) {
 	if o.Home != "" {
 		b.set("HOME", o.Home)
 	}
-	b.configure(o.Config, o.Keep, o.Strict)
+	image := exactDirs(b.fromImage(o.Image, o.Keep))
+	if len(image) == 0 {
+		image = exactDirs(ContainerPath)
+	}
+	b.admit(SourceConfig, o.Config, o.Keep, o.Strict)
 	configPath := exactDirs(b.get("PATH"))
 	for _, name := range sortedNames(o.Call) {
 		b.set(name, o.Call[name])
@@ -70,10 +78,6 @@ func Sandbox(o SandboxOptions) (Plan, error) {
 		{OriginCall, exactDirs(o.Call["PATH"])},
 		{OriginConfig, configPath},
 	}
-	image := exactDirs(o.ImagePath)
-	if len(image) == 0 {
-		image = exactDirs(ContainerPath)
-	}
 	prepend := dirsOf(mergeParts(first...))
 	path := mergeParts(append(first, pathPart{OriginImage, image})...)
 	env, err := b.finish(o.Profile, o.TTY, path, o.Call)
@@ -83,23 +87,38 @@ func Sandbox(o SandboxOptions) (Plan, error) {
 	if o.Shell == "" {
 		return Plan{Args: o.Args, Env: env}, nil
 	}
-	return env.LoginShell(o.Shell, prepend), nil
+	return env.LoginShell(o.Shell, prepend).withImagePath(), nil
 }
 
-// configure takes over the configured variables of a sandbox.
-func (b *builder) configure(env map[string]string, keep []string, strict bool) {
+// fromImage takes over the variables of an image, and returns its PATH.
+func (b *builder) fromImage(environ, keep []string) (path string) {
+	env := make(map[string]string, len(environ))
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		env[name] = value
+	}
+	path = env["PATH"]
+	for _, name := range []string{"PATH", "HOME", "HOSTNAME", "TERM"} {
+		delete(env, name)
+	}
+	b.admit(SourceImage, env, keep, false)
+	return path
+}
+
+// admit takes over variables of a sandbox that a call did not ask for.
+func (b *builder) admit(source Source, env map[string]string, keep []string, strict bool) {
 	kept := names(strings.ToUpper(strings.Join(keep, " ")))
 	for _, name := range sortedNames(env) {
 		upper := strings.ToUpper(name)
 		switch {
 		case !ValidName(name) || strings.IndexByte(env[name], 0) >= 0:
-			b.drop(name, SourceConfig, ReasonMalformed)
-		case upper == prependVariable:
-			b.drop(name, SourceConfig, ReasonReserved)
+			b.drop(name, source, ReasonMalformed)
+		case isInternal(name):
+			b.drop(name, source, ReasonReserved)
 		case isCredential(name) && !kept[upper]:
-			b.drop(name, SourceConfig, ReasonCredential)
+			b.drop(name, source, ReasonCredential)
 		case strict && !strictNames[upper] && !strings.HasPrefix(upper, "LC_") && !kept[upper]:
-			b.drop(name, SourceConfig, ReasonStrict)
+			b.drop(name, source, ReasonStrict)
 		default:
 			b.set(name, env[name])
 		}

@@ -21,10 +21,10 @@ func TestSandbox(t *testing.T) {
 		{"shell, nothing to prepend", SandboxOptions{Shell: "ls"},
 			[]string{"/bin/sh", "-lc", "ls"},
 			[]string{"PATH=" + ContainerPath}},
-		{"shell, pathPrepend", SandboxOptions{Shell: "ls", PathPrepend: []string{"/a b", "$x"}, ImagePath: "/bin"},
+		{"shell, pathPrepend", SandboxOptions{Shell: "ls", PathPrepend: []string{"/a b", "$x"}, Image: []string{"PATH=/bin"}},
 			[]string{"/bin/sh", "-lc", prependPrefix + "ls"},
 			[]string{"CORRAL_PREPEND_PATH=/a b:$x", "PATH=/a b:$x:/bin"}},
-		{"shell, every source of PATH", SandboxOptions{Shell: "ls", PathPrepend: []string{"/p"}, Call: map[string]string{"PATH": "/c:/p:/x "}, Config: map[string]string{"PATH": "/k::/c"}, ImagePath: "/bin:/k"},
+		{"shell, every source of PATH", SandboxOptions{Shell: "ls", PathPrepend: []string{"/p"}, Call: map[string]string{"PATH": "/c:/p:/x "}, Config: map[string]string{"PATH": "/k::/c"}, Image: []string{"PATH=/bin:/k"}},
 			[]string{"/bin/sh", "-lc", prependPrefix + "ls"},
 			[]string{"CORRAL_PREPEND_PATH=/p:/c:/x :/k", "PATH=/p:/c:/x :/k:/bin"}},
 		{"blank PATH asked for", SandboxOptions{Shell: "ls", Call: map[string]string{"PATH": ": :"}, PathPrepend: []string{" "}},
@@ -61,7 +61,7 @@ func TestSandbox(t *testing.T) {
 func TestSandboxOrigins(t *testing.T) {
 	launch := must(Sandbox(SandboxOptions{
 		Shell: "ls", PathPrepend: []string{"/p"}, Config: map[string]string{"PATH": "/k"},
-		Call: map[string]string{"PATH": "/c:/k"}, ImagePath: "/bin:/p",
+		Call: map[string]string{"PATH": "/c:/k"}, Image: []string{"PATH=/bin:/p"},
 	}))
 	want := []PathEntry{{"/p", OriginPrepend}, {"/c", OriginCall}, {"/k", OriginCall}, {"/bin", OriginImage}}
 	if diff := cmp.Diff(want, launch.Env.Path); diff != "" {
@@ -88,6 +88,33 @@ func TestSandboxConfiguration(t *testing.T) {
 		{"CORRAL_PREPEND_PATH", SourceConfig, ReasonReserved},
 		{"N", SourceConfig, ReasonMalformed},
 		{"bad name", SourceConfig, ReasonMalformed},
+	}
+	if diff := cmp.Diff(wantDropped, launch.Env.Dropped); diff != "" {
+		t.Errorf("dropped (-want +got):\n%s", diff)
+	}
+}
+
+func TestSandboxImage(t *testing.T) {
+	launch := must(Sandbox(SandboxOptions{
+		Args: []string{"java"}, Home: "/workspace",
+		Image: []string{
+			"PATH=/opt/java/bin:/usr/bin:/opt/tools", "JAVA_HOME=/opt/java", "LANG=C", "LD_PRELOAD=/x.so", "A=image", "B=image", "C=image", "EMPTY=",
+			"HOME=/root", "HOSTNAME=h", "TERM=xterm", // of the engine
+			"DB_PASSWORD=p", "NPM_TOKEN=t", "CORRAL_IMAGE_PATH_BEFORE=/x", "bad name=x", "none",
+		},
+		Config: map[string]string{"B": "config", "C": "config"}, Call: map[string]string{"C": "call"}, Keep: []string{"NPM_TOKEN"},
+	}))
+	want := []string{
+		"A=image", "B=config", "C=call", "CORRAL_SHELL=exec", "EMPTY=", "HOME=/workspace", "JAVA_HOME=/opt/java", "LANG=C", "LD_PRELOAD=/x.so",
+		"NPM_TOKEN=t", "OPENCLAW_SHELL=exec", "PATH=/opt/java/bin:/usr/bin:/opt/tools", "none=",
+	}
+	if diff := cmp.Diff(want, launch.Env.Vars); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+	wantDropped := []Dropped{
+		{"CORRAL_IMAGE_PATH_BEFORE", SourceImage, ReasonReserved},
+		{"DB_PASSWORD", SourceImage, ReasonCredential},
+		{"bad name", SourceImage, ReasonMalformed},
 	}
 	if diff := cmp.Diff(wantDropped, launch.Env.Dropped); diff != "" {
 		t.Errorf("dropped (-want +got):\n%s", diff)

@@ -24,12 +24,16 @@ var realShells = []struct{ file, argv0 string }{
 
 // runLogin runs text as the sandbox would, by one real shell.
 func runLogin(file, argv0, home, text string, prepend []string, extra ...string) (stdout, stderr string, err error) {
-	launch, err := Sandbox(SandboxOptions{Shell: text, PathPrepend: prepend, Home: home})
+	return runShell(file, argv0, SandboxOptions{Shell: text, PathPrepend: prepend, Home: home}, extra...)
+}
+
+func runShell(file, argv0 string, o SandboxOptions, extra ...string) (stdout, stderr string, err error) {
+	launch, err := Sandbox(o)
 	if err != nil {
 		return "", "", err
 	}
 	var out, errs bytes.Buffer
-	cmd := exec.Cmd{Path: file, Args: append([]string{argv0}, launch.Args[1:]...), Env: append(launch.Env.Vars, extra...), Dir: home, Stdout: &out, Stderr: &errs}
+	cmd := exec.Cmd{Path: file, Args: append([]string{argv0}, launch.Args[1:]...), Env: append(launch.Env.Vars, extra...), Dir: o.Home, Stdout: &out, Stderr: &errs}
 	err = cmd.Run()
 	return out.String(), errs.String(), err
 }
@@ -138,6 +142,40 @@ func TestPrependPrefix(t *testing.T) {
 				out, errs, err := runLogin(shell.file, shell.argv0, home, test.text, []string{"/pre/a", "/pre/b"})
 				if err != nil || out != test.want {
 					t.Errorf("%q printed %q, want %q (%v, %s)", test.text, out, test.want, err, errs)
+				}
+			})
+		}
+	}
+}
+
+// TestImagePath has a profile, which an image may come with, do things to the image's PATH.
+func TestImagePath(t *testing.T) {
+	const image = "/opt/go/bin:/opt/$x:/usr/bin:/bin:/opt/last"
+	const show = `echo "$PATH ${CORRAL_IMAGE_PATH_BEFORE-}${CORRAL_IMAGE_PATH_BEHIND-}${CORRAL_PREPEND_PATH-}."`
+	tests := []struct {
+		name, image, profile, want string
+		prepend                    []string
+	}{
+		{name: "no profile", image: image, want: image},
+		{name: "set anew", image: image, profile: "PATH=/bin:/games", want: "/opt/go/bin:/opt/$x:/bin:/games:/opt/last"},
+		{name: "added to", image: image, profile: "PATH=~/bin:$PATH:/more", want: "HOME/bin:" + image + ":/more"},
+		{name: "added to what the image did not change", image: ContainerPath, profile: "PATH=/bin:/games", want: "/bin:/games"},
+		{name: "the image has only its own", image: "/opt/a", profile: "PATH=/usr/bin:/bin", want: "/opt/a:/usr/bin:/bin"},
+		{name: "behind alone", image: "/bin:/opt/b:/usr/bin", profile: "PATH=/usr/bin:/bin", want: "/usr/bin:/bin:/opt/b"},
+		{name: "emptied", image: "/opt/a:/bin:/opt/b", profile: "PATH=", want: "/opt/a:/opt/b"},
+		{name: "a part of a name is not the directory", image: "/opt/a:/bin", profile: "PATH=/opt/ab:/bin", want: "/opt/a:/opt/ab:/bin"},
+		{name: "strict, and no variable is left", image: image, profile: "set -eu; unset PATH CORRAL_IMAGE_PATH_BEFORE CORRAL_IMAGE_PATH_BEHIND; PATH=/bin", want: "/bin"},
+		{name: "strict, and no PATH", image: image, profile: "set -eu; unset PATH", want: "/opt/go/bin:/opt/$x:/opt/last"},
+		{name: "pathPrepend", image: image, profile: "PATH=/bin", prepend: []string{"/pre", "/opt/last"}, want: "/pre:/opt/last:/opt/go/bin:/opt/$x:/bin"},
+	}
+	for _, test := range tests {
+		for _, shell := range realShells {
+			t.Run(test.name+"/"+filepath.Base(shell.file)+" as "+shell.argv0, func(t *testing.T) {
+				home := t.TempDir()
+				writeFile(t, filepath.Join(home, ".profile"), "PATH="+"'"+strings.Join(append(slices.Clone(test.prepend), test.image), ":")+"'\n"+test.profile+"\n", 0o600) // which /etc/profile of this machine has reset
+				out, errs, err := runShell(shell.file, shell.argv0, SandboxOptions{Shell: show, Image: []string{"PATH=" + test.image}, PathPrepend: test.prepend, Home: home})
+				if want := strings.ReplaceAll(test.want, "HOME", home) + " .\n"; err != nil || out != want {
+					t.Errorf("printed %q, want %q (%v, %s)", out, want, err, errs)
 				}
 			})
 		}

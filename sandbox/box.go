@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/warden/wire"
+	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/execdriver"
 	"github.com/corral-exec/corral/sandbox/private"
@@ -29,6 +31,8 @@ type box struct {
 	lock   *os.File             // shared while the box is in use
 	warden *wardenexec.Executor // nil with the driver exec
 	first  wire.Conn            // that connect returns first, of a box from a pool; nil: none
+
+	planner atomic.Pointer[planner] // of the last command
 
 	// Guarded by Executor.mu.
 	set   *setup         // that it was last found to fit
@@ -75,7 +79,8 @@ func (e *Executor) openBox(id string) (*box, error) {
 func (e *Executor) wardenOf(b *box) (*wardenexec.Executor, error) {
 	return wardenexec.New(wardenexec.Options{
 		Records: e.records, Connect: b.connect, Wake: e.wake, Frozen: func(ctx context.Context) error { return e.thaw(ctx, b) }, Untrusted: true,
-		Prepare: e.prepare, Info: sandboxInfo, OutputRate: e.outputRate, Log: e.log,
+		Prepare: func(_ context.Context, cmd corral.Command) (pathenv.Plan, error) { return b.prepare(e.set.Load(), cmd) },
+		Info:    sandboxInfo, OutputRate: e.outputRate, Log: e.log,
 	})
 }
 

@@ -197,6 +197,9 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info, 
 	if err != nil {
 		return err
 	}
+	if err := r.noteEnv(s.StateDir, c.Env); err != nil {
+		return err
+	}
 	if !info.Local { // its processes are not this machine's
 		return held.verify()
 	}

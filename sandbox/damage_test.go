@@ -1,11 +1,16 @@
 package sandbox
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/damagetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
@@ -35,5 +40,27 @@ func TestStoreDamaged(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			damagetest.File(t, file, filepath.Base(file), func(a, b any) bool { return reflect.DeepEqual(a, b) }, read)
 		})
+	}
+}
+
+func TestEnvOfAnImage(t *testing.T) {
+	state := t.TempDir()
+	box := boxRecord{Version: storeVersion, Box: Box{ID: "main-12345678", Image: "big:1"}}
+	if err := saveBox(state, box); err != nil {
+		t.Fatal(err)
+	}
+	many := make([]string, maxEnv/16)
+	for i := range many {
+		many[i] = fmt.Sprintf("A%05d=12345678", i)[:15]
+	}
+	if err := box.noteEnv(state, many); err != nil {
+		t.Fatal(err)
+	}
+	if rec, err := loadBox(state, box.ID); err != nil || !slices.Equal(rec.Env, many) {
+		t.Errorf("noted %d variables, %v", len(rec.Env), err)
+	}
+	err := box.noteEnv(state, append(many, "B="))
+	if !errors.Is(err, corral.ErrInvalid) || !strings.Contains(err.Error(), "the image big:1 have 131074 bytes, of at most 131072") {
+		t.Errorf("too much: %v", err)
 	}
 }

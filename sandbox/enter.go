@@ -9,6 +9,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/warden/wire"
+	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/execdriver"
 )
@@ -206,7 +207,7 @@ func (e *Executor) execs(use bool) (corral.Executor, error) {
 		return nil, corral.Errorf(errors.ErrUnsupported, "use the driver auto", "this engine has no exec API")
 	}
 	d, err := execdriver.New(execdriver.Options{
-		Engine: engine, Container: e.execContainer, Kill: e.engine.Remove, Prepare: e.prepare,
+		Engine: engine, Enter: e.enterExec, Kill: e.engine.Remove,
 		Dir: dir, Info: sandboxInfo, OutputRate: e.outputRate, Log: e.log,
 	})
 	if err != nil {
@@ -216,15 +217,16 @@ func (e *Executor) execs(use bool) (corral.Executor, error) {
 	return d, nil
 }
 
-// execContainer returns a container that runs, made if need be.
-func (e *Executor) execContainer(ctx context.Context) (string, error) {
+// enterExec is execdriver.Options.Enter.
+func (e *Executor) enterExec(ctx context.Context, cmd corral.Command) (container string, plan pathenv.Plan, err error) {
 	b, err := e.ready(ctx, "", false)
 	if err != nil {
-		return "", err
+		return "", plan, err
 	}
 	e.leave(b, "")
 	if b.warden != nil {
-		return "", corral.Errorf(corral.ErrUnavailable, "try again", "the sandbox %s is configured otherwise by now", e.name)
+		return "", plan, corral.Errorf(corral.ErrUnavailable, "try again", "the sandbox %s is configured otherwise by now", e.name)
 	}
-	return b.Ref(), nil
+	plan, err = b.prepare(e.set.Load(), cmd)
+	return b.Ref(), plan, err
 }

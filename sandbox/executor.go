@@ -102,8 +102,9 @@ func (e *Executor) Configure(cfg Config) error {
 	return nil
 }
 
-func (e *Executor) prepare(ctx context.Context, cmd corral.Command) (pathenv.Plan, error) {
-	return e.set.Load().prepare(ctx, cmd)
+// prepare is for a command that has no box, or none yet.
+func (e *Executor) prepare(_ context.Context, cmd corral.Command) (pathenv.Plan, error) {
+	return e.set.Load().planner(nil).prepare(cmd)
 }
 
 func (e *Executor) outputRate() int64 { return e.set.Load().Resources.OutputRate }

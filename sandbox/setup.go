@@ -1,13 +1,10 @@
 package sandbox
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
-	"sync"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/pathenv"
@@ -20,9 +17,6 @@ type setup struct {
 	Config
 	hash     string
 	warnings []string // for every command
-
-	// What commands that ask for nothing special are started with.
-	plainShell, plainArgs func() (pathenv.Plan, error)
 }
 
 func newSetup(cfg Config) (*setup, error) {
@@ -31,8 +25,6 @@ func newSetup(cfg Config) (*setup, error) {
 	}
 	s := &setup{Config: cfg, hash: fmt.Sprintf("%x", sha256.Sum256(cfg.plan().Canonical()))}
 	s.warnings = s.ownerWarning()
-	s.plainShell = sync.OnceValues(func() (pathenv.Plan, error) { return s.newLaunch(corral.Command{Shell: plainText}) })
-	s.plainArgs = sync.OnceValues(func() (pathenv.Plan, error) { return s.newLaunch(corral.Command{Args: []string{plainText}}) })
 	return s, nil
 }
 
@@ -49,52 +41,46 @@ func (s *setup) ownerWarning() []string {
 	return nil
 }
 
-// prepare turns a command into what the warden executes.
-func (s *setup) prepare(_ context.Context, cmd corral.Command) (pathenv.Plan, error) {
-	p, err := s.launch(cmd)
-	if err != nil {
-		return pathenv.Plan{}, err
-	}
-	p.Dir, p.Snapshot = cmd.Dir, s.Environment.Snapshot
-	if !strings.HasPrefix(p.Dir, "/") {
-		p.Dir = path.Join(s.workdir(), p.Dir)
-	}
-	var left []string
-	p.Notice, left = p.Env.Report()
-	p.Warnings = append(append([]string(nil), s.warnings...), left...)
-	return p, nil
+// planner plans commands of a configuration in containers of an image.
+type planner struct {
+	*setup
+	*pathenv.Planner
 }
 
-// launch is what a command is started with, without its directory.
-func (s *setup) launch(cmd corral.Command) (pathenv.Plan, error) {
-	if len(cmd.Env) > 0 || len(cmd.PathPrepend) > 0 || cmd.TTY != nil {
-		return s.newLaunch(cmd)
-	}
-	// All others have the same environment, so it is made once.
-	if cmd.Shell == "" {
-		l, err := s.plainArgs()
-		l.Args = cmd.Args
-		return l, err
-	}
-	l, err := s.plainShell()
-	if err == nil {
-		last := len(l.Args) - 1
-		l.Args = append(slices.Clip(l.Args[:last]), strings.TrimSuffix(l.Args[last], plainText)+cmd.Shell)
-	}
-	return l, err
-}
-
-// plainText stands for the text of any command.
-const plainText = ":"
-
-func (s *setup) newLaunch(cmd corral.Command) (pathenv.Plan, error) {
+// planner is for an image with an environment.
+func (s *setup) planner(image []string) *planner {
 	home := s.workdir()
 	if s.Workspace.Access == AccessReadOnly {
 		home = "/tmp"
 	}
-	return pathenv.Sandbox(pathenv.SandboxOptions{
-		Shell: cmd.Shell, Args: cmd.Args, Config: s.Environment.Variables, Call: cmd.Env,
-		PathPrepend: append(append([]string(nil), cmd.PathPrepend...), s.Environment.PathPrepend...),
-		Home:        home, Keep: s.Environment.Keep, Profile: s.Environment.Profile, TTY: cmd.TTY != nil,
-	})
+	return &planner{s, pathenv.NewPlanner(pathenv.SandboxOptions{
+		Config: s.Environment.Variables, PathPrepend: s.Environment.PathPrepend, Image: image,
+		Home: home, Keep: s.Environment.Keep, Profile: s.Environment.Profile,
+	})}
+}
+
+// prepare turns a command into what the warden executes.
+func (p *planner) prepare(cmd corral.Command) (pathenv.Plan, error) {
+	plan, err := p.Plan(cmd)
+	if err != nil {
+		return pathenv.Plan{}, err
+	}
+	plan.Dir, plan.Snapshot = cmd.Dir, p.Environment.Snapshot
+	if !strings.HasPrefix(plan.Dir, "/") {
+		plan.Dir = path.Join(p.workdir(), plan.Dir)
+	}
+	var left []string
+	plan.Notice, left = plan.Env.Report()
+	plan.Warnings = append(append([]string(nil), p.warnings...), left...)
+	return plan, nil
+}
+
+// prepare is planner.prepare for a box.
+func (b *box) prepare(s *setup, cmd corral.Command) (pathenv.Plan, error) {
+	p := b.planner.Load()
+	if p == nil || p.setup != s {
+		p = s.planner(b.Env)
+		b.planner.Store(p)
+	}
+	return p.prepare(cmd)
 }

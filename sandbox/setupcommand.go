@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/words"
+	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/execdriver"
@@ -89,9 +90,10 @@ type closingExecutor interface {
 // setupExecutor runs commands in a box and keeps no records of them.
 func (s *setup) setupExecutor(b *box) (closingExecutor, error) {
 	dir := filepath.Join(b.dir, setupDir)
+	prepare := func(_ context.Context, cmd corral.Command) (pathenv.Plan, error) { return b.prepare(s, cmd) }
 	if b.Driver != DriverExec {
 		x, err := wardenexec.New(wardenexec.Options{
-			Dir: dir, Ephemeral: true, Connect: b.connect, Untrusted: true, Prepare: s.prepare, Info: sandboxInfo, Log: b.log,
+			Dir: dir, Ephemeral: true, Connect: b.connect, Untrusted: true, Prepare: prepare, Info: sandboxInfo, Log: b.log,
 		})
 		if err != nil {
 			return nil, err
@@ -103,8 +105,11 @@ func (s *setup) setupExecutor(b *box) (closingExecutor, error) {
 		return nil, corral.Errorf(errors.ErrUnsupported, "use the driver auto", "this engine has no exec API")
 	}
 	x, err := execdriver.New(execdriver.Options{
-		Engine: engine, Container: func(context.Context) (string, error) { return b.Ref(), nil }, Kill: b.engine.Remove,
-		Prepare: s.prepare, Dir: dir, Info: sandboxInfo, Log: b.log,
+		Engine: engine, Kill: b.engine.Remove, Dir: dir, Info: sandboxInfo, Log: b.log,
+		Enter: func(ctx context.Context, cmd corral.Command) (string, pathenv.Plan, error) {
+			plan, err := prepare(ctx, cmd)
+			return b.Ref(), plan, err
+		},
 	})
 	if err != nil {
 		return nil, err

@@ -81,6 +81,7 @@ type boxRecord struct {
 	Workspace string    `json:"workspace,omitempty"` // ID of the private one that it has
 	Taken     time.Time `json:"taken,omitzero"`      // from a pool; zero: it was not
 	UID       int       `json:"uid,omitempty"`       // that nothing else on this machine has; 0: it shares one
+	Env       []string  `json:"env,omitempty"`       // of its image
 }
 
 // now is the time of a box's record: boxes are told apart by it that follow one
@@ -187,6 +188,18 @@ func saveBox(state string, rec boxRecord) error {
 		return errors.Join(fmt.Errorf("cannot note the box %s: %w", rec.ID, err), os.RemoveAll(tmp))
 	}
 	return atomicfile.SyncDir(boxes)
+}
+
+// maxEnv bounds the environment of an image, in bytes.
+const maxEnv = 128 << 10
+
+// noteEnv notes the environment of a new box's image.
+func (r *boxRecord) noteEnv(state string, env []string) error {
+	if n := len(strings.Join(env, "\x00")); n > maxEnv {
+		return corral.Errorf(corral.ErrInvalid, "use an image with less of it", "the variables (ENV) of the image %s have %d bytes, of at most %d", r.Image, n, maxEnv)
+	}
+	r.Env = env
+	return writeJSON(boxPath(state, r.ID), r, false)
 }
 
 // lockSandbox makes changes to a sandbox one at a time, among all programs.

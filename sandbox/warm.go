@@ -10,7 +10,7 @@ import (
 
 // Warm has a container ready: the one that the next command would go to.
 func (e *Executor) Warm(ctx context.Context) error {
-	b, _, err := e.enter(ctx, corral.Command{Args: []string{plainText}})
+	b, _, err := e.enter(ctx, corral.Command{Args: []string{":"}})
 	if b != nil {
 		e.leave(b, "")
 	}

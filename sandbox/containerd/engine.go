@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -238,7 +239,13 @@ func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, erro
 	if p := r.GetProcess(); p != nil && p.Status == task.Status_UNKNOWN {
 		return engine.Container{}, corral.Errorf(corral.ErrUnavailable, "try again", "cannot look at the container %s: %s", id, silentShim)
 	}
-	return e.describe(c, r.GetProcess()), nil
+	out := e.describe(c, r.GetProcess())
+	var spec struct{ Process struct{ Env []string } }
+	if err := json.Unmarshal(c.Spec.GetValue(), &spec); err != nil && c.Spec != nil {
+		return engine.Container{}, e.fail("look at the container "+id, err)
+	}
+	out.Env = spec.Process.Env
+	return out, nil
 }
 
 // container is the record of a container; engine.ErrNoContainer without one.

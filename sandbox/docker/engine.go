@@ -429,7 +429,7 @@ func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, erro
 		return engine.Container{}, e.fail("look at the container "+id, err)
 	}
 	return engine.Container{
-		ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Image: c.Config.Image, Labels: c.Config.Labels,
+		ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Image: c.Config.Image, Labels: c.Config.Labels, Env: c.Config.Env,
 		Running: c.State.Running, Paused: c.State.Paused, PID: c.State.Pid, Exit: c.State.ExitCode, OOM: c.State.OOMKilled, Error: c.State.Error,
 	}, nil
 }

@@ -121,6 +121,7 @@ type Container struct {
 	Name    string            `json:"name"`
 	Image   string            `json:"image"`
 	Labels  map[string]string `json:"labels"`
+	Env     []string          `json:"-"` // the image's environment, "NAME=value"; known only of a container that was inspected
 	Running bool              `json:"running"`
 	Paused  bool              `json:"paused,omitempty"` // it is Running, and frozen
 	PID     int               `json:"pid"`              // of its init, on the engine's machine; 0 if it does not run

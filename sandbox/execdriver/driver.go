@@ -23,13 +23,12 @@ import (
 // Options of a Driver. Log is optional.
 type Options struct {
 	Engine engine.ExecEngine
-	// Container returns a container that runs, made if need be.
-	Container func(ctx context.Context) (id string, err error)
-	// Kill ends that container and whatever runs in it. The next Container
+	// Enter returns a container that runs, made if need be, and what is to be executed
+	// in it for a valid command.
+	Enter func(ctx context.Context, cmd corral.Command) (container string, plan pathenv.Plan, err error)
+	// Kill ends that container and whatever runs in it. The next one of Enter
 	// is another one.
 	Kill func(ctx context.Context, id string) error
-	// Prepare turns a valid command into what is to be executed.
-	Prepare func(ctx context.Context, cmd corral.Command) (pathenv.Plan, error)
 
 	Dir  string      // holds logs and records; made if it does not exist
 	Info corral.Info // what is the same for every process here
@@ -96,20 +95,15 @@ const maxArgument = 128 << 10
 
 // Prepare implements streamexec.Place.
 func (d *Driver) Prepare(ctx context.Context, cmd corral.Command) (streamexec.Job, error) {
-	plan, err := d.opts.Prepare(ctx, cmd)
-	if err != nil {
-		return streamexec.Job{}, err
-	}
-	container, err := d.opts.Container(ctx)
+	container, plan, err := d.opts.Enter(ctx, cmd)
 	if err != nil {
 		return streamexec.Job{}, err
 	}
 	info := d.opts.Info
 	info.Dir, info.Notice = plan.Dir, plan.Notice
 	info.Warnings = append(append([]string(nil), plan.Warnings...), warning)
-	spec := d.spec(cmd, plan)
 	return streamexec.Job{Info: info, Start: func(ctx context.Context, info *corral.Info) (streamexec.Stream, error) {
-		return d.start(ctx, info.ID, container, spec)
+		return d.start(ctx, info.ID, cmd, container, plan)
 	}}, nil
 }
 
@@ -128,7 +122,8 @@ func (d *Driver) spec(cmd corral.Command, plan pathenv.Plan) engine.ExecSpec {
 }
 
 // start starts a command, once more if the container has ended meanwhile.
-func (d *Driver) start(ctx context.Context, id, container string, spec engine.ExecSpec) (_ *stream, err error) {
+func (d *Driver) start(ctx context.Context, id string, cmd corral.Command, container string, plan pathenv.Plan) (_ *stream, err error) {
+	spec := d.spec(cmd, plan)
 	for _, list := range [][]string{spec.Args, spec.Env} {
 		for _, s := range list {
 			if len(s) >= maxArgument {
@@ -148,11 +143,11 @@ func (d *Driver) start(ctx context.Context, id, container string, spec engine.Ex
 	}()
 	s.Exec, err = d.opts.Engine.Exec(ctx, container, spec)
 	if errors.Is(err, engine.ErrNoContainer) {
-		if container, err = d.opts.Container(ctx); err != nil {
+		if container, plan, err = d.opts.Enter(ctx, cmd); err != nil {
 			return nil, err
 		}
 		d.move(s, container)
-		s.Exec, err = d.opts.Engine.Exec(ctx, container, spec)
+		s.Exec, err = d.opts.Engine.Exec(ctx, container, d.spec(cmd, plan))
 	}
 	if errors.Is(err, engine.ErrNoContainer) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "try again", "cannot run a command in the sandbox: it ends at once: %w", err)

@@ -120,7 +120,11 @@ func (b *execBox) remove(t testing.TB) {
 	}
 }
 
-func prepareExec(_ context.Context, cmd corral.Command) (pathenv.Plan, error) {
+func (b *execBox) enter(ctx context.Context, cmd corral.Command) (string, pathenv.Plan, error) {
+	id, err := b.container(ctx)
+	if err != nil {
+		return "", pathenv.Plan{}, err
+	}
 	p, err := pathenv.Sandbox(pathenv.SandboxOptions{
 		Shell: cmd.Shell, Args: cmd.Args, Call: cmd.Env, PathPrepend: cmd.PathPrepend, Home: sandbox.Workdir, TTY: cmd.TTY != nil,
 	})
@@ -128,12 +132,12 @@ func prepareExec(_ context.Context, cmd corral.Command) (pathenv.Plan, error) {
 		p.Dir = path.Join(sandbox.Workdir, p.Dir)
 	}
 	p.Notice, p.Warnings = p.Env.Report()
-	return p, err
+	return id, p, err
 }
 
 func (pl *execPlace) open(t testing.TB, b *execBox) corral.Executor {
 	d, err := execdriver.New(execdriver.Options{
-		Engine: pl.engine, Container: b.container, Kill: b.kill, Prepare: prepareExec,
+		Engine: pl.engine, Enter: b.enter, Kill: b.kill,
 		Dir: b.dir, Info: corral.Info{Host: corral.HostSandbox, Sandboxed: true}, User: execUser,
 	})
 	if err != nil {

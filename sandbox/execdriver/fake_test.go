@@ -219,10 +219,11 @@ func (x *fakeExec) Close() error {
 func fakeDriver(t *testing.T, e *fakeEngine, dir string) *Driver {
 	t.Helper()
 	d, err := New(Options{
-		Engine: e, Container: e.container, Kill: e.kill, Dir: dir, User: "1:2",
+		Engine: e, Kill: e.kill, Dir: dir, User: "1:2",
 		Info: corral.Info{Host: corral.HostSandbox, Sandboxed: true},
-		Prepare: func(_ context.Context, cmd corral.Command) (pathenv.Plan, error) {
-			return pathenv.Plan{Args: slices.Clone(cmd.Args), Env: pathenv.Environment{Vars: []string{"A=b"}}, Dir: "/d", Warnings: []string{"Beware."}}, nil
+		Enter: func(ctx context.Context, cmd corral.Command) (string, pathenv.Plan, error) {
+			id, err := e.container(ctx)
+			return id, pathenv.Plan{Args: slices.Clone(cmd.Args), Env: pathenv.Environment{Vars: []string{"A=b"}}, Dir: "/d", Warnings: []string{"Beware."}}, err
 		},
 	})
 	if err != nil {

@@ -34,3 +34,11 @@ func TestConformanceRouterFDs(t *testing.T) {
 func TestConformanceRouterFrames(t *testing.T) {
 	(&sandboxtest.Place{Name: "router, sandbox frames", Config: sandbox.Config{Driver: sandbox.DriverFrames}, Router: true}).Run(t)
 }
+
+func TestImageExec(t *testing.T) {
+	(&sandboxtest.Place{Config: sandbox.Config{Driver: sandbox.DriverExec}}).RunImage(t)
+}
+
+func TestImageSnapshotFrames(t *testing.T) {
+	(&sandboxtest.Place{Config: sandbox.Config{Driver: sandbox.DriverFrames, Environment: sandbox.Environment{Snapshot: true}}}).RunImage(t)
+}

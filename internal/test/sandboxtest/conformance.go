@@ -76,20 +76,27 @@ func (pl *Place) reopen(t testing.TB, old corral.Executor) corral.Executor {
 	return pl.open(t, state)
 }
 
-// Run runs the suite.
-func (pl *Place) Run(t *testing.T) {
+// prepare completes the place.
+func (pl *Place) prepare(t *testing.T) {
 	if pl.Engine == nil {
 		pl.Engine = func() (engine.Engine, error) { return docker.New(docker.Options{}) }
 		enginetest.New(t)
 	}
 	pl.states = map[corral.Executor]string{}
+	pl.Config.WardenPath = wardenbintest.Build(t)
+}
+
+// Run runs the suite, and RunImage.
+func (pl *Place) Run(t *testing.T) {
+	image := Place{Name: pl.Name, Config: pl.Config, Engine: pl.Engine}
+	t.Run("image", image.RunImage)
+	pl.prepare(t)
 	work := testdir.New(t)
 	if err := os.Chown(work, 1000, 1000); err != nil {
 		t.Fatal(err)
 	}
 	exectest.BuildTestProg(t, work)
 	pl.Config.Image = images.Busybox
-	pl.Config.WardenPath = wardenbintest.Build(t)
 	pl.Config.Workspace.Dir, pl.Config.Workspace.Access = work, sandbox.AccessReadWrite
 	pl.Config.Resources.Pids, pl.Config.Resources.Memory = 4096, 512<<20
 	const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
