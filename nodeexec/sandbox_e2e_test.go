@@ -95,7 +95,7 @@ func TestConformanceSandbox(t *testing.T) {
 	}
 	exectest.BuildTestProg(t, work)
 	warden := wardenbintest.Build(t)
-	const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	const path = "/usr/local/bin:/usr/bin:/bin" // of the image
 	exectest.Run(t, exectest.Target{
 		Name: "node with a sandbox",
 		New: func(t testing.TB) corral.Executor {

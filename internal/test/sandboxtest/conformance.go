@@ -99,7 +99,7 @@ func (pl *Place) Run(t *testing.T) {
 	pl.Config.Image = images.Busybox
 	pl.Config.Workspace.Dir, pl.Config.Workspace.Access = work, sandbox.AccessReadWrite
 	pl.Config.Resources.Pids, pl.Config.Resources.Memory = 4096, 512<<20
-	const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	const path = "/usr/local/bin:/usr/bin:/bin" // of the image
 	tg := exectest.Target{
 		Name: pl.Name,
 		New: func(t testing.TB) corral.Executor {
