@@ -361,7 +361,7 @@ func (l Look) Environment(r api.Report) string {
 	if d == nil {
 		why := "Its environment cannot be told from here."
 		if r.Route.Sandboxed {
-			why = "In a sandbox it gets nothing of the gateway's environment: PATH is the login profile's, with pathPrepend and the call's before it."
+			why = "In a sandbox it gets its image's variables and nothing of the gateway's environment. PATH is the login profile's, with pathPrepend and the call's before it."
 		}
 		p.row(0, 0, "", cmdline.Plain, why)
 		return p.b.String()
