@@ -112,7 +112,7 @@ type Exec struct {
 	AskFallback policy.Setting[policy.Security] `json:"askFallback" default:"deny" by:"guard" doc:"What applies when an approval is needed and nobody gives it in time."`
 	Node        policy.Setting[string]          `json:"node" by:"router" doc:"The node that the agent is bound to: its ID, name, IP address or a unique prefix of the ID; or pool:NAME, any of those labelled pool=NAME."`
 
-	PathPrepend policy.Setting[[]string]        `json:"pathPrepend" by:"exec" doc:"Directories to put before PATH; a leading ~/ is the home directory. On a node only where the call sets env.PATH."`
+	PathPrepend policy.Setting[[]string]        `json:"pathPrepend" by:"exec" doc:"Directories to put before PATH; a leading ~/ is the home directory of the gateway's account, also in a sandbox. On a node only where the call sets env.PATH."`
 	EnvPath     policy.Setting[pathenv.EnvPath] `json:"envPath" default:"reject" by:"exec" doc:"What the gateway does with a PATH in a call's env: reject the call, or take it in place of the login shell's and its own."`
 	EnvAllow    policy.Setting[[]string]        `json:"envAllow" item:"^[A-Za-z_][A-Za-z0-9_]*$" like:"GH_TOKEN" by:"exec" doc:"Variables of the gateway's environment that commands get although they look like credentials. What a call sets is another matter: env.allow."`
 
