@@ -2,6 +2,7 @@ package programs
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -71,15 +72,19 @@ func HarmlessText(argv []Word) bool {
 		return false
 	}
 	s := in.grammar.read(argv)
-	if s.stopped != "" || len(s.operands) == 0 || !argv[s.operands[0]].Static {
+	if s.stopped != "" {
 		return false
 	}
 	harmless := "F v"
 	if in.permute { // sed
 		harmless = "n E s u z"
 	}
+	var texts []Word
 	for _, o := range s.options {
-		if !HasField(harmless, o.name) {
+		switch {
+		case in.permute && o.name == "e":
+			texts = append(texts, o.value)
+		case !HasField(harmless, o.name):
 			return false
 		}
 	}
@@ -88,10 +93,16 @@ func HarmlessText(argv []Word) bool {
 			return false // sed takes options behind its operands
 		}
 	}
-	text := argv[s.operands[0]].Text
-	if in.permute {
-		return plainSed().MatchString(text)
+	if len(texts) == 0 && len(s.operands) > 0 {
+		texts = append(texts, argv[s.operands[0]])
 	}
+	if len(texts) == 0 || slices.ContainsFunc(texts, func(w Word) bool { return !w.Static }) {
+		return false
+	}
+	if in.permute { // each of its texts is whole, so that no two make another one
+		return !slices.ContainsFunc(texts, func(w Word) bool { return !plainSed().MatchString(w.Text) })
+	}
+	text := texts[0].Text
 	// Without these there are no calls, pipes, redirections and extensions.
 	return !strings.ContainsAny(text, "(|>@") && !strings.Contains(text, "getline")
 }

@@ -120,6 +120,8 @@ func TestScriptOperand(t *testing.T) {
 func TestHarmlessText(t *testing.T) {
 	for in, want := range map[string]bool{
 		"sed -n 5p x": true, "sed -n '1,200p' x": true, "sed 's/a/b/g' x": true, "sed -n '/^func/p;$d' x": true, "sed -E 's/a|b/c/' x": true,
+		"sed -e 1d -e '$d' x": true, "sed -ne 5p x": true, "sed --expression=s/a/b/ -E x y": true, "sed -e5p": true,
+		"sed -e 1d -e 'w f' x": false, "sed -e 's/a/b' -e '/w f' x": false, "sed -e 's/a/b/\\' -e 'e' x": false, "sed -e $x": false, "sed -e 1d -i x": false, "sed -e 1d -f x": false, "sed -e": false, "sed -e 1d *": false, "sed": false, "sed 5p -e 6p": false,
 		"sed s/a/b/e": false, "sed s/a/b/w": false, "sed 's/a/b/;e'": false, "sed 's/a/b/w f'": false, "sed 'w f'": false, "sed e": false, "sed 's/[/]/e/'": false, "sed -i 5p x": false, "sed 5p -i x": false, "sed 5p *": false, "sed -f x": false, "sed -n 'p\ne'": false, "sed 's/a/b/ge'": false, "sed s,a,b,": false, "sed r/etc/passwd": false, "sed p $x": false,
 		"awk '{print $1}' x": true, "awk -F: '{print $1, NF}'": true, "awk '{system(1)}'": false, "awk '{print|1}'": false, "awk '{print>1}'": false, "awk '{getline}'": false, "awk '@load 1'": false, "awk -f x p": false, "gawk -E x p": false, "gawk -l x p": false, "awk $x": false,
 		"python3 -c x": false, "ls": false,
