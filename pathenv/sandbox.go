@@ -42,8 +42,8 @@ type SandboxOptions struct {
 // hooks, which act on its own processes only. Invalid names, values with a NUL byte
 // and Corral's internal variables are refused with an ErrDenied. Variables of the image
 // and configured ones that look like credentials are left out unless Keep lists them;
-// those of the call are kept, since the caller passed them on purpose. HOME, HOSTNAME,
-// TERM and container are never the image's: engines set them for what they run themselves.
+// those of the call are kept, since the caller passed them on purpose. HOME is
+// never the image's, whose user is another.
 func Sandbox(o SandboxOptions) (Plan, error) {
 	if (o.Shell == "") == (len(o.Args) == 0) {
 		return Plan{}, corral.Errorf(corral.ErrInvalid, "set exactly one of them", "cannot prepare a command for the sandbox: want either shell text or arguments")
@@ -98,9 +98,8 @@ func (b *builder) fromImage(environ, keep []string) (path string) {
 		env[name] = value
 	}
 	path = env["PATH"]
-	for _, name := range []string{"PATH", "HOME", "HOSTNAME", "TERM", "container"} {
-		delete(env, name)
-	}
+	delete(env, "PATH")
+	delete(env, "HOME")
 	b.admit(SourceImage, env, keep, false)
 	return path
 }

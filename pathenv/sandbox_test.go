@@ -99,7 +99,7 @@ func TestSandboxImage(t *testing.T) {
 		Args: []string{"java"}, Home: "/workspace",
 		Image: []string{
 			"PATH=/opt/java/bin:/usr/bin:/opt/tools", "JAVA_HOME=/opt/java", "LANG=C", "LD_PRELOAD=/x.so", "A=image", "B=image", "C=image", "EMPTY=",
-			"HOME=/root", "HOSTNAME=h", "TERM=xterm", "container=podman", // of the engine
+			"HOME=/root", // of another user
 			"DB_PASSWORD=p", "NPM_TOKEN=t", "CORRAL_IMAGE_PATH_BEFORE=/x", "bad name=x", "none",
 		},
 		Config: map[string]string{"B": "config", "C": "config"}, Call: map[string]string{"C": "call"}, Keep: []string{"NPM_TOKEN"},

@@ -197,7 +197,11 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info, 
 	if err != nil {
 		return err
 	}
-	if err := r.noteEnv(s.StateDir, c.Env); err != nil {
+	env, err := s.Engine.Env(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := r.noteEnv(s.StateDir, env); err != nil {
 		return err
 	}
 	if !info.Local { // its processes are not this machine's

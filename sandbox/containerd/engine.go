@@ -239,13 +239,22 @@ func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, erro
 	if p := r.GetProcess(); p != nil && p.Status == task.Status_UNKNOWN {
 		return engine.Container{}, corral.Errorf(corral.ErrUnavailable, "try again", "cannot look at the container %s: %s", id, silentShim)
 	}
-	out := e.describe(c, r.GetProcess())
-	var spec struct{ Process struct{ Env []string } }
-	if err := json.Unmarshal(c.Spec.GetValue(), &spec); err != nil && c.Spec != nil {
-		return engine.Container{}, e.fail("look at the container "+id, err)
+	return e.describe(c, r.GetProcess()), nil
+}
+
+// Env implements engine.Engine.
+func (e *Engine) Env(ctx context.Context, id string) ([]string, error) {
+	ctx, cancel := e.call(ctx, shortCall)
+	defer cancel()
+	c, err := e.container(ctx, identifier(id))
+	if err != nil {
+		return nil, err
 	}
-	out.Env = spec.Process.Env
-	return out, nil
+	var spec struct{ Process struct{ Env []string } }
+	if err := json.Unmarshal(c.Spec.GetValue(), &spec); err != nil {
+		return nil, e.fail("look at the container "+id, err)
+	}
+	return spec.Process.Env, nil
 }
 
 // container is the record of a container; engine.ErrNoContainer without one.

@@ -429,9 +429,27 @@ func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, erro
 		return engine.Container{}, e.fail("look at the container "+id, err)
 	}
 	return engine.Container{
-		ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Image: c.Config.Image, Labels: c.Config.Labels, Env: c.Config.Env,
+		ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Image: c.Config.Image, Labels: c.Config.Labels,
 		Running: c.State.Running, Paused: c.State.Paused, PID: c.State.Pid, Exit: c.State.ExitCode, OOM: c.State.OOMKilled, Error: c.State.Error,
 	}, nil
+}
+
+// Env implements engine.Engine. The container's own has more: Podman adds to it.
+func (e *Engine) Env(ctx context.Context, id string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	c, err := e.inspect(ctx, id)
+	if errdefs.IsNotFound(err) {
+		return nil, fmt.Errorf("%w: %s", engine.ErrNoContainer, id)
+	}
+	if err != nil {
+		return nil, e.fail("look at the container "+id, err)
+	}
+	image, err := e.c.ImageInspect(ctx, c.Image)
+	if err != nil || image.Config == nil {
+		return nil, e.fail("look at the image "+c.Config.Image, err)
+	}
+	return image.Config.Env, nil
 }
 
 // inspect describes a container, with its State and Config. While the process of one ends,

@@ -24,6 +24,8 @@ type Engine interface {
 	Start(ctx context.Context, id string) error
 	// Inspect takes an ID or a name. ErrNoContainer if there is none.
 	Inspect(ctx context.Context, id string) (Container, error)
+	// Env is the environment, "NAME=value", that the image of a container gives programs.
+	Env(ctx context.Context, id string) ([]string, error)
 	// Attach connects to the standard streams of a container that was made
 	// with Spec.Stdio. Reading yields its standard output.
 	Attach(ctx context.Context, id string) (io.ReadWriteCloser, error)
@@ -121,7 +123,6 @@ type Container struct {
 	Name    string            `json:"name"`
 	Image   string            `json:"image"`
 	Labels  map[string]string `json:"labels"`
-	Env     []string          `json:"-"` // the image's environment, "NAME=value"; known only of a container that was inspected
 	Running bool              `json:"running"`
 	Paused  bool              `json:"paused,omitempty"` // it is Running, and frozen
 	PID     int               `json:"pid"`              // of its init, on the engine's machine; 0 if it does not run
