@@ -156,7 +156,7 @@ func Run(ctx context.Context, cfg Config) error {
 			asked = false
 		case <-look.C:
 		case <-again.C:
-			asked = asked && !n.state.Paired()
+			asked = asked && (!n.state.Paired() || n.asking.running()) // an answer may take longer than that
 		case n.trouble = <-n.troubles:
 		case v := <-n.verdicts:
 			err = n.handle(conn, v)
