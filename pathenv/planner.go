@@ -18,8 +18,8 @@ type Planner struct {
 // plainText stands for the text of any command.
 const plainText = ":"
 
-// NewPlanner returns a Planner for commands with these options, of which each command has
-// its own Shell, Args, Call and TTY, and puts its PathPrepend first.
+// NewPlanner returns a Planner with these options. Each command sets Shell, Args, Call and
+// TTY, and its PathPrepend goes before that of the options.
 func NewPlanner(o SandboxOptions) *Planner {
 	p := &Planner{options: o}
 	p.shell = sync.OnceValues(func() (Plan, error) { return p.plan(corral.Command{Shell: plainText}) })

@@ -421,12 +421,9 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
-	c, err := e.inspect(ctx, id)
-	if errdefs.IsNotFound(err) {
-		return engine.Container{}, fmt.Errorf("%w: %s", engine.ErrNoContainer, id)
-	}
+	c, err := e.look(ctx, id)
 	if err != nil {
-		return engine.Container{}, e.fail("look at the container "+id, err)
+		return engine.Container{}, err
 	}
 	return engine.Container{
 		ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Image: c.Config.Image, Labels: c.Config.Labels,
@@ -438,18 +435,24 @@ func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, erro
 func (e *Engine) Env(ctx context.Context, id string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
-	c, err := e.inspect(ctx, id)
-	if errdefs.IsNotFound(err) {
-		return nil, fmt.Errorf("%w: %s", engine.ErrNoContainer, id)
-	}
+	c, err := e.look(ctx, id)
 	if err != nil {
-		return nil, e.fail("look at the container "+id, err)
+		return nil, err
 	}
 	image, err := e.c.ImageInspect(ctx, c.Image)
 	if err != nil || image.Config == nil {
 		return nil, e.fail("look at the image "+c.Config.Image, err)
 	}
 	return image.Config.Env, nil
+}
+
+// look is inspect, with the errors of an Engine.
+func (e *Engine) look(ctx context.Context, id string) (container.InspectResponse, error) {
+	c, err := e.inspect(ctx, id)
+	if errdefs.IsNotFound(err) {
+		return c, fmt.Errorf("%w: %s", engine.ErrNoContainer, id)
+	}
+	return c, e.fail("look at the container "+id, err)
 }
 
 // inspect describes a container, with its State and Config. While the process of one ends,

@@ -88,8 +88,7 @@ func (pl *Place) prepare(t *testing.T) {
 
 // Run runs the suite, and RunImage.
 func (pl *Place) Run(t *testing.T) {
-	image := Place{Name: pl.Name, Config: pl.Config, Engine: pl.Engine}
-	t.Run("image", image.RunImage)
+	t.Run("image", pl.RunImage)
 	pl.prepare(t)
 	work := testdir.New(t)
 	if err := os.Chown(work, 1000, 1000); err != nil {

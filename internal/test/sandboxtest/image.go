@@ -36,8 +36,9 @@ var imageEnv = []string{"PATH=/opt/tool/bin:/usr/bin:/bin:/opt/last", "TOOL_HOME
 
 // RunImage has commands find the programs and the variables of their image.
 func (pl *Place) RunImage(t *testing.T) {
-	pl.prepare(t)
-	eng, err := pl.Engine()
+	of := Place{Name: pl.Name, Config: pl.Config, Engine: pl.Engine}
+	of.prepare(t)
+	eng, err := of.Engine()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,6 @@ func (pl *Place) RunImage(t *testing.T) {
 		}
 	})
 	load(t, store, image)
-	of := Place{Name: pl.Name, Config: pl.Config, Engine: pl.Engine, states: map[corral.Executor]string{}}
 	of.Config.Image = image
 	of.Config.Environment.Variables = map[string]string{"B": "configured"}
 
@@ -80,7 +80,7 @@ func (pl *Place) RunImage(t *testing.T) {
 		check(when, corral.Command{Shell: `echo "$PATH"`, PathPrepend: []string{"/first"}}, "/first:/opt/tool/bin:/usr/bin:/bin:/opt/last")
 	}
 	all("at first")
-	if pl.Config.Environment.Snapshot {
+	if of.Config.Environment.Snapshot {
 		WaitForSnapshot(t, x)
 		all("with a snapshot")
 	}
