@@ -63,6 +63,8 @@ type Sandbox struct {
 	// Secrets are those of every level; of one name, the agent's.
 	Secrets map[string]Secret `json:"secrets" by:"sandbox" doc:"Files that commands find in /run/secrets, by their names: read from a file of this machine or from a variable of the gateway's environment when the container is made, and kept in memory. Those of all levels count."`
 
+	// Env are the variables of every level; of one name, the agent's.
+	Env      map[string]string      `json:"env" by:"sandbox" doc:"Variables that every command in it has, by their names; what a call sets wins. They win over those of the image, and directories of a PATH come before the image's. A name that looks like a credential is no reason to leave one out: but what is secret is better a file, in secrets. Those of all levels count."`
 	TimeZone policy.Setting[string] `json:"timezone" pattern:"^[A-Za-z0-9][A-Za-z0-9_+,./:<>-]{0,63}$" like:"Europe/Berlin" by:"sandbox" doc:"Time zone that commands have in TZ: a name of the IANA database such as Europe/Berlin, which the image has to know, too, or one as POSIX has them, such as CET-1CEST. Without one: UTC."`
 
 	Root               policy.Setting[bool]   `json:"root" default:"false" by:"sandbox" doc:"Whether commands are root in the sandbox and can write to its root file system, for as long as the container lives. Only where that root has no rights on this machine: with gVisor (runtime), which then has no directory of this machine that it can write to, or an engine that remaps users (userns-remap)."`

@@ -61,7 +61,7 @@ func fields(t reflect.Type) []field {
 			f.kind, f.of = layered, settingOf(sf.Type.Elem())
 		case sf.Type == reflect.TypeFor[[]policy.Rule]():
 			f.kind = rules
-		case sf.Type == reflect.TypeFor[map[string]policy.SafeBin](), sf.Type == reflect.TypeFor[map[string]Secret]():
+		case sf.Type.Kind() == reflect.Map:
 			f.kind = merged
 		}
 		list = append(list, f)

@@ -57,6 +57,14 @@ func (m *mistakes) values(v *json5.Value, t reflect.Type, at json5.Path) {
 			}
 		case f.of == reflect.TypeFor[map[string]Secret]():
 			m.secrets(value, key)
+		case f.of == reflect.TypeFor[map[string]string]():
+			env := map[string]string{}
+			for _, member := range value.Members {
+				env[member.Name] = member.Value.String
+			}
+			if err := pathenv.CheckSandbox("these variables", env); err != nil {
+				m.add(value.Start, key, "%v", err)
+			}
 		case f.name == "pathPrepend":
 			m.directories(value, key)
 		case f.name == "ports":

@@ -9,13 +9,13 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// Binds and secrets of all levels count together.
-func TestBindsAndSecretsOfAllLevels(t *testing.T) {
+// Binds, secrets and variables of all levels count together.
+func TestSandboxesOfAllLevels(t *testing.T) {
 	c := mustParse(t, `{
-  sandbox: {binds: ["/srv/a:/a:ro"], secrets: {A: {env: "A"}, B: {env: "B"}}, network: "none"},
+  sandbox: {binds: ["/srv/a:/a:ro"], secrets: {A: {env: "A"}, B: {env: "B"}}, env: {X: "1", Y: "2"}, network: "none"},
   agents: {
     defaults: {sandbox: {binds: ["~/b:/b"]}},
-    list: [{id: "one", sandbox: {binds: ["/srv/c:/c:rw"], secrets: {B: {file: "~/b"}}, network: "bridge", tmp: "1g"}}],
+    list: [{id: "one", sandbox: {binds: ["/srv/c:/c:rw"], secrets: {B: {file: "~/b"}}, env: {Y: ""}, network: "bridge", tmp: "1g"}}],
   },
 }`)
 	var binds []string
@@ -26,6 +26,7 @@ func TestBindsAndSecretsOfAllLevels(t *testing.T) {
 	for _, tt := range []struct{ got, want any }{
 		{binds, []string{"/srv/a:/a:ro", "~/b:/b", "/srv/c:/c:rw"}},
 		{one.Secrets, map[string]Secret{"A": {Env: "A"}, "B": {File: "~/b"}}},
+		{one.Env, map[string]string{"X": "1", "Y": ""}},
 		{one.Network, policy.Setting[string]{Value: "bridge", Source: policy.Source{File: "corral.json5", Line: 5, Key: "agents.list[0].sandbox.network"}}},
 		{one.Tmp.Value, Size(1 << 30)},
 		{c.Agent("other").Sandbox.Secrets, map[string]Secret{"A": {Env: "A"}, "B": {Env: "B"}}},
@@ -42,6 +43,9 @@ func TestMistakesOfSandboxes(t *testing.T) {
 		`{sandbox: {binds: ["/a:/b:z"]}}`:                   "sandbox.binds[0]",
 		`{sandbox: {binds: ["~ann:/b"]}}`:                   "sandbox.binds[0]",
 		`{sandbox: {timezone: "Mars/Olympus"}}`:             `f:1:22: sandbox.timezone: there is no time zone "Mars/Olympus"; use a name of the IANA database, such as Europe/Berlin, or one like CET-1CEST, as POSIX has them`,
+		`{sandbox: {env: {"A-B": "x", OK: ""}}}`:            `f:1:17: sandbox.env: cannot set these variables in the sandbox: not names of variables: "A-B"`,
+		`{sandbox: {env: {A: 1}}}`:                          "sandbox.env.A",
+		`{sandbox: {env: {corral_prepend_path: "/x"}}}`:     "not allowed: corral_prepend_path",
 		`{sandbox: {timezone: "Local"}}`:                    `there is no time zone "Local"`,
 		`{sandbox: {timezone: "europe"}}`:                   `there is no time zone "europe"`,
 		`{sandbox: {timezone: "UTC+99"}}`:                   `there is no time zone "UTC+99"`,

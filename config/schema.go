@@ -196,6 +196,8 @@ func typeSchema(t reflect.Type) *jsonschema.Schema {
 		return listOf(ruleSchema())
 	case reflect.TypeFor[map[string]Secret]():
 		return &jsonschema.Schema{Type: "object", MaxProperties: new(64), AdditionalProperties: secretSchema()}
+	case reflect.TypeFor[map[string]string]():
+		return &jsonschema.Schema{Type: "object", MaxProperties: new(maxList), AdditionalProperties: &jsonschema.Schema{Type: "string", MaxLength: new(maxString)}}
 	case reflect.TypeFor[map[string]policy.SafeBin]():
 		return &jsonschema.Schema{Type: "object", MaxProperties: new(maxList), AdditionalProperties: safeBinSchema()}
 	}

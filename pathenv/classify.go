@@ -79,9 +79,9 @@ func ValidName(name string) bool {
 }
 
 // checkCall refuses an environment as a whole. The error names everything that is
-// wrong with it, so that one correction is enough. where names the host, and
-// refused is its rule.
-func checkCall(where, hint string, env map[string]string, refused func(name string) bool) error {
+// wrong with it, so that one correction is enough. what names it and its host, and
+// refused is the host's rule.
+func checkCall(what, hint string, env map[string]string, refused func(name string) bool) error {
 	var wrong, invalid, nul []string
 	for _, name := range sortedNames(env) {
 		switch {
@@ -108,7 +108,7 @@ func checkCall(where, hint string, env map[string]string, refused func(name stri
 	if len(wrong) == 0 {
 		hint = "use letters, digits and underscores for names, and no NUL byte in values"
 	}
-	return corral.Errorf(corral.ErrDenied, hint, "cannot set the call's env %s: %s", where, strings.Join(parts, "; "))
+	return corral.Errorf(corral.ErrDenied, hint, "cannot set %s: %s", what, strings.Join(parts, "; "))
 }
 
 // sortedNames sorts without regard to case, so that the order in an error does not

@@ -56,7 +56,7 @@ func Gateway(o GatewayOptions) (Environment, error) {
 		return Environment{}, err
 	}
 	hint := "leave them out; directories belong in pathPrepend, and what every command needs in the daemon's own environment"
-	err := checkCall("on the gateway", hint, o.Call, func(name string) bool {
+	err := checkCall("the call's env on the gateway", hint, o.Call, func(name string) bool {
 		return refusedFromCall(name) || isPath(name) && !(o.EnvPath == EnvPathReplace && isPathKey(name, goos))
 	})
 	if err != nil {

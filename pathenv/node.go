@@ -119,7 +119,7 @@ func Node(o NodeOptions) (Environment, error) {
 }
 
 func checkNodeCall(call map[string]string, goos string) error {
-	return checkCall("on the node", "leave them out; set what every command needs in the node's own environment", call, func(name string) bool {
+	return checkCall("the call's env on the node", "leave them out; set what every command needs in the node's own environment", call, func(name string) bool {
 		return refusedFromCall(name) || isPath(name) && !isPathKey(name, goos)
 	})
 }

@@ -51,9 +51,7 @@ func Sandbox(o SandboxOptions) (Plan, error) {
 	if err := checkDirs(o.PathPrepend, ":"); err != nil {
 		return Plan{}, err
 	}
-	hint := "leave them out; the internal variables of Corral are its own"
-	anything := func(string) bool { return false }
-	if err := checkCall("in the sandbox", hint, o.Call, anything); err != nil {
+	if err := CheckSandbox("the call's env", o.Call); err != nil {
 		return Plan{}, err
 	}
 
@@ -88,6 +86,12 @@ func Sandbox(o SandboxOptions) (Plan, error) {
 		return Plan{Args: o.Args, Env: env}, nil
 	}
 	return env.LoginShell(o.Shell, prepend).withImagePath(), nil
+}
+
+// CheckSandbox refuses variables that no command in a sandbox can have. what names them.
+func CheckSandbox(what string, env map[string]string) error {
+	anything := func(string) bool { return false }
+	return checkCall(what+" in the sandbox", "leave them out; the internal variables of Corral are its own", env, anything)
 }
 
 // fromImage takes over the variables of an image, and returns its PATH.

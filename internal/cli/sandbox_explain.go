@@ -171,6 +171,9 @@ func (e sandboxView) printBox(line func(name, format string, args ...any)) {
 		}
 		line("mount", "%s (%s) from %s", m.Target, m.Access, from)
 	}
+	if len(e.Env) > 0 {
+		line("variables", "%s", strings.Join(e.Env, ", "))
+	}
 	l := e.Limits
 	swap := "no swap"
 	if l.Swap != 0 {

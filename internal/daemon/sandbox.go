@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -37,13 +38,11 @@ func (s *sandboxed) ConfigureSandbox(o SandboxOptions) error {
 func SandboxConfig(o SandboxOptions) sandbox.Config { return configOf(nil, o) }
 
 func configOf(eng engines.Engine, o SandboxOptions) sandbox.Config {
-	var env map[string]string
-	if o.TimeZone != "" {
-		env = map[string]string{"TZ": o.TimeZone}
-	}
 	return sandbox.Config{
 		Name: o.Name, Owner: o.Owner, Key: o.Key, Image: o.Image, Runtime: o.Runtime, Driver: o.Driver,
-		Workspace: o.Workspace, Environment: sandbox.Environment{Variables: env, Snapshot: o.Snapshot}, Resources: o.Resources, Isolation: o.Isolation, Mounts: o.Mounts,
+		Workspace: o.Workspace, Resources: o.Resources, Isolation: o.Isolation, Mounts: o.Mounts,
+		// What somebody wrote into the configuration is meant, whatever its name looks like.
+		Environment:  sandbox.Environment{Variables: o.Env, Keep: slices.Collect(maps.Keys(o.Env)), Snapshot: o.Snapshot},
 		SetupCommand: o.SetupCommand, Lifetime: o.Lifetime, Pool: o.Pool, Admit: o.Admit,
 		EnsureImage: func(ctx context.Context, image string) error {
 			store := images.Store{Engine: eng.Images()}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"cmp"
+	"maps"
 	"path/filepath"
 	"time"
 
@@ -38,7 +39,7 @@ type Settings struct {
 	Resources    sandbox.Resources
 	Isolation    sandbox.Isolation
 	Mounts       sandbox.Mounts
-	TimeZone     string
+	Env          map[string]string // of every command
 	SetupCommand string
 	Snapshot     bool // of what the login profile leaves
 	Lifetime     time.Duration
@@ -81,7 +82,11 @@ func (o *Options) SettingsOf(c config.Agent) Settings {
 	configured(o, "network", &s.Isolation.Network, box.Network)
 	configured(o, "seccomp", &s.Isolation.Seccomp, box.Seccomp)
 	configured(o, "apparmor", &s.Isolation.AppArmor, box.AppArmor)
-	configured(o, "timezone", &s.TimeZone, box.TimeZone)
+	s.Env = box.Env
+	if zone := box.TimeZone.Value; zone != "" {
+		s.Env = maps.Clone(s.Env)
+		s.Env["TZ"] = zone
+	}
 	s.Isolation.Root = box.Root.Value
 	configured(o, "uid-range", &s.Isolation.UIDRange, box.UIDRange)
 	s.Snapshot = box.Login.Value == config.LoginSnapshot

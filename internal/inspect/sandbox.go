@@ -44,7 +44,8 @@ type Sandbox struct {
 	SharedUser string `json:"sharedUser,omitempty"`
 
 	Mounts  []Mount  `json:"mounts"`
-	Secrets []string `json:"secrets"` // names
+	Secrets []string `json:"secrets"`       // names
+	Env     []string `json:"env,omitempty"` // names of the configured variables
 	Limits  Limits   `json:"limits"`
 
 	Network  string `json:"network"`
@@ -122,7 +123,7 @@ func (m *Machine) Sandbox(ctx context.Context, agent string) (_ *Sandbox, err er
 	e := &Sandbox{
 		Agent: agent, Mode: s.Mode, Required: s.Required || s.Mode == daemon.ModeRequired, Scope: string(of.Sandbox.Scope.Value),
 		Name: cmp.Or(s.Name, daemon.SandboxName(of.Sandbox.Scope.Value, agent, "")), Runtime: s.Runtime,
-		Mounts: []Mount{}, Secrets: slices.Sorted(maps.Keys(s.Mounts.Secrets)),
+		Mounts: []Mount{}, Secrets: slices.Sorted(maps.Keys(s.Mounts.Secrets)), Env: slices.Sorted(maps.Keys(s.Env)),
 		Mistakes: []config.Mistake{}, Refusals: []Refusal{}, Problems: []Problem{},
 	}
 	if e.Secrets == nil {

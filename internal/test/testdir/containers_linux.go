@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -44,9 +47,27 @@ func otherContainers() []func(dir string) error {
 // engineLimit bounds what an engine may take.
 const engineLimit = time.Minute
 
-// removeContainers removes the containers that keep their state in the
-// directory or mount something of it. Where no engine answers there are none.
-func removeContainers(dir string) error {
+// removeOrphans removes the containers of directories in tmp that are gone: those that the
+// engine was still making when their directory was removed.
+func removeOrphans(tmp string) error {
+	tmp, err := filepath.EvalSymlinks(tmp)
+	if err != nil {
+		return err
+	}
+	return removeContainers(func(c container.Summary) bool {
+		below, err := filepath.Rel(tmp, c.Labels[labelState])
+		if err != nil || !strings.HasPrefix(below, prefix) {
+			return false
+		}
+		dir, _, _ := strings.Cut(below, "/")
+		_, err = os.Lstat(filepath.Join(tmp, dir))
+		return errors.Is(err, fs.ErrNotExist)
+	})
+}
+
+// removeContainers removes some of Corral's containers. Where no engine answers there
+// are none.
+func removeContainers(which func(container.Summary) bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), engineLimit)
 	defer cancel()
 	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
@@ -63,7 +84,7 @@ func removeContainers(dir string) error {
 	}
 	var errs []error
 	for _, found := range list {
-		if !uses(found, dir) {
+		if !which(found) {
 			continue
 		}
 		err := c.ContainerRemove(ctx, found.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
@@ -78,6 +99,8 @@ func removeContainers(dir string) error {
 	return errors.Join(errs...)
 }
 
+// uses reports whether a container keeps its state in the directory or mounts something
+// of it.
 func uses(c container.Summary, dir string) bool {
 	in := func(path string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 	if in(c.Labels[labelState]) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,7 +35,7 @@ func remove(dir string, ask bool) error {
 	}
 	var errs []error
 	if sandboxes || ask {
-		errs = append(errs, removeContainers(dir))
+		errs = append(errs, removeContainers(func(c container.Summary) bool { return uses(c, dir) }))
 		for _, remove := range otherContainers() {
 			errs = append(errs, remove(dir))
 		}

@@ -152,7 +152,7 @@ func lockOpen(f *os.File) error {
 	return nil
 }
 
-// sweep removes the directories of dead processes.
+// sweep removes the directories of dead processes, and the containers of such as are gone.
 func sweep(tmp string) error {
 	dirs, err := filepath.Glob(filepath.Join(tmp, prefix+"*"))
 	if err != nil {
@@ -174,7 +174,7 @@ func sweep(tmp string) error {
 		errs = append(errs, remove(dir, true))
 		lock.Close()
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, removeOrphans(tmp))...)
 }
 
 // forkLimit is how long a lock may outlive its process: a child that was about to execute
