@@ -6,6 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -166,6 +169,11 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info, 
 		return err
 	}
 	defer undo()
+	if info.Here() {
+		if err := s.mountHosts(&spec, boxDir(s.StateDir, r.ID)); err != nil {
+			return err
+		}
+	}
 	if spec.Mounts, err = info.Translate(spec.Mounts); err != nil {
 		return err
 	}
@@ -210,9 +218,34 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info, 
 	if err := held.verifyIn(c); err != nil {
 		return err
 	}
-	if (spec.User != s.user(info) || s.Isolation.Root && !s.isolatedKernel()) && c.PID != 0 { // a user of its own
-		return users.Prepare(c.PID, boxDir(s.StateDir, r.ID), s.Workspace.Home, users.Parse(s.Isolation.User), users.Parse(spec.User))
+	if c.PID == 0 || s.isolatedKernel() || info.Rootless || os.Geteuid() != 0 {
+		return nil
 	}
+	account := users.Account{Home: s.home()}
+	if s.Workspace.Home != "" {
+		account.Name = path.Base(s.Workspace.Home)
+	}
+	err = users.Prepare(c.PID, boxDir(s.StateDir, r.ID), account, users.Parse(s.Isolation.User), users.Parse(spec.User))
+	if err != nil && spec.User == s.user(info) && !s.Isolation.Root && (errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission)) {
+		s.Log.Info("by its /etc/passwd the sandbox's user has what the image says", "name", s.Name, "user", spec.User, "why", err)
+		return nil // the user is one that others may be too, perhaps because no more can be had here
+	}
+	return err
+}
+
+// mountHosts has a container without a network know the addresses of localhost and of itself.
+// The engine would write them only where it makes the container's network namespace, which
+// takes a multiple of the time of everything else.
+func (s *setup) mountHosts(spec *engine.Spec, dir string) error {
+	if spec.Network != "" || spec.HasHosts() {
+		return nil
+	}
+	file := filepath.Join(dir, path.Base(engine.HostsFile))
+	text := "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.0.1\t" + engine.Hostname(spec.Name) + "\n"
+	if err := errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, 0o644)); err != nil { // whatever the umask is
+		return err
+	}
+	spec.Mounts = append(spec.Mounts, engine.Mount{Source: file, Target: engine.HostsFile, ReadOnly: true})
 	return nil
 }
 

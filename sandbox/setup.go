@@ -47,15 +47,19 @@ type planner struct {
 	*pathenv.Planner
 }
 
+// home is the home directory of commands.
+func (s *setup) home() string {
+	if s.Workspace.Access == AccessReadOnly {
+		return "/tmp"
+	}
+	return s.workdir()
+}
+
 // planner is for an image with an environment.
 func (s *setup) planner(image []string) *planner {
-	home := s.workdir()
-	if s.Workspace.Access == AccessReadOnly {
-		home = "/tmp"
-	}
 	return &planner{s, pathenv.NewPlanner(pathenv.SandboxOptions{
 		Config: s.Environment.Variables, PathPrepend: s.Environment.PathPrepend, Image: image,
-		Home: home, Keep: s.Environment.Keep, Profile: s.Environment.Profile,
+		Home: s.home(), Keep: s.Environment.Keep, Profile: s.Environment.Profile,
 	})}
 }
 

@@ -186,6 +186,7 @@ func TestOwnUserFiles(t *testing.T) {
 		{"cat /run/secrets/KEY", "content"},
 		{"whoami 2>/dev/null || id -un", "sandbox"},
 		{"id -gn; tail -1 /etc/group", "sandbox\nsandbox:x:" + me + ":"},
+		{"eval echo ~$(id -un) $HOME", "/workspace /workspace"},
 		{"head -1 /etc/passwd; tail -1 /etc/passwd; wc -l </etc/passwd", "root:x:0:0:root:/root:/bin/sh\nsandbox:x:" + me + ":" + me + "::/workspace:/bin/sh\n4"},
 		{"echo x >>/etc/passwd || echo no", "no"},
 		{"mkdir d; ln -s d l; echo x >d/f; mv d/f d/g; ls d", "g"},
@@ -221,8 +222,8 @@ func TestOwnUserFiles(t *testing.T) {
 			tc.change(c)
 		}))
 		make(err)
-		if got := says(t, y, "echo $(id -u):$(id -g)"); got != tc.want {
-			t.Errorf("commands run as %s, want %s", got, tc.want)
+		if got, want := says(t, y, "echo $(id -u):$(id -g) $(id -un) $(eval echo ~$(id -un))"), tc.want+" sandbox /workspace"; got != want {
+			t.Errorf("commands run as %s, want %s", got, want)
 		}
 		make(errors.Join(y.Remove(t.Context()), y.Close()))
 	}

@@ -123,7 +123,7 @@ func TestHardened(t *testing.T) {
 		echo 'touch /tmp/ran' >/tmp/s; sh /tmp/s; ls /tmp
 		ls /dev
 		cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/memory.max /sys/fs/cgroup/cpu.max
-		cat /proc/self/oom_score_adj; readlink /proc/1/ns/net; grep -o "127.0.0.1$" /proc/net/fib_trie | head -n 1; cat /etc/hosts
+		cat /proc/self/oom_score_adj; readlink /proc/1/ns/net; grep -o "127.0.0.1$" /proc/net/fib_trie | head -n 1
 		echo end; cat >/dev/null`)
 	s.Args[2] = "exec 2>&1\n" + s.Args[2]
 	s.Stdio = true
@@ -145,7 +145,7 @@ func TestHardened(t *testing.T) {
 		"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "CapInh:\t0000000000000000", "CapAmb:\t0000000000000000",
 		"NoNewPrivs:\t1", "Seccomp:\t2", "65534\n65534\n", "touch: /x: Read-only file system", "touch: /bin/x: Read-only file system",
 		"kernel/hostname: Read-only file system", "\nlo\ncorral-test-hardened\ncorral-test-hardened\n", "ran", "64\n67108864\n100000\n",
-		"full\n", "urandom\n", "\n127.0.0.1\n127.0.0.1\tlocalhost\n",
+		"full\n", "urandom\n", "\n127.0.0.1\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q", want)

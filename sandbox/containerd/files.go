@@ -22,14 +22,11 @@ import (
 const (
 	stdinPipe    = "stdin"
 	stdoutPipe   = "stdout"
-	hostsFile    = "hosts"
 	hostnameFile = "hostname"
 )
 
 // labelStdio marks a container whose standard streams are pipes.
 const labelStdio = "corral.containerd.stdio"
-
-const hosts = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.0.1\t"
 
 // pipes are a container's standard streams while it is started. Each is held
 // open at both ends, because the shim waits for the other end of what it opens;
@@ -48,13 +45,10 @@ func makeFiles(c containers.Container) (_ *pipes, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	name := hostname(c.ID)
-	// The container's user reads them, and can be any.
-	for file, text := range map[string]string{hostsFile: hosts + name + "\n", hostnameFile: name + "\n"} {
-		file = filepath.Join(dir, file)
-		if err := errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, 0o644)); err != nil { // whatever the umask is
-			return nil, err
-		}
+	// The container's user reads it, and can be any.
+	name := filepath.Join(dir, hostnameFile)
+	if err := errors.Join(os.WriteFile(name, []byte(engine.Hostname(c.ID)+"\n"), 0o644), os.Chmod(name, 0o644)); err != nil { // whatever the umask is
+		return nil, err
 	}
 	p := &pipes{}
 	if c.Labels[labelStdio] == "" {

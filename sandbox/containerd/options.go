@@ -17,7 +17,7 @@ type Options struct {
 	// Namespace of containerd that everything is in. Empty: DefaultNamespace.
 	Namespace string
 	// Dir is where a container's files on this machine are: the named pipes of
-	// its standard streams, its /etc/hosts. It is on a file system from which
+	// its standard streams, its /etc/hostname. It is on a file system from which
 	// programs can be executed. Empty: DefaultDir. Programs with other
 	// directories can work on one namespace: a container knows its own.
 	Dir string

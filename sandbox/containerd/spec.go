@@ -77,7 +77,7 @@ func ociSpec(s engine.Spec, id, cgroup, dir string, imageEnv []string, h host) (
 	notPreferred := 0 // else that of the shim, which the kernel spares
 	spec := &specs.Spec{
 		Version:  "1.0.2", // what runtimes of all ages take
-		Hostname: hostname(id),
+		Hostname: engine.Hostname(id),
 		Root:     &specs.Root{Path: "rootfs", Readonly: true},
 		Mounts:   mounts,
 		Process: &specs.Process{
@@ -115,11 +115,6 @@ func ociSpec(s engine.Spec, id, cgroup, dir string, imageEnv []string, h host) (
 		spec.Process.Rlimits = append(spec.Process.Rlimits, specs.POSIXRlimit{Type: "RLIMIT_CORE"})
 	}
 	return spec, nil
-}
-
-// hostname is an ID as far as a host's name may go.
-func hostname(id string) string {
-	return strings.Trim(strings.NewReplacer(".", "-", "_", "-").Replace(id)[:min(len(id), 63)], "-")
 }
 
 func parseUser(user string) (specs.User, error) {
@@ -168,7 +163,6 @@ func ociMounts(s engine.Spec, dir string) ([]specs.Mount, error) {
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
-		bind(filepath.Join(dir, hostsFile), "/etc/hosts", true),
 		bind(filepath.Join(dir, hostnameFile), "/etc/hostname", true),
 	}
 	for _, t := range s.Tmpfs {

@@ -98,7 +98,6 @@ func TestSpecOfMountsAndLimits(t *testing.T) {
 		"/.corral/warden": "bind /lib/warden bind,ro,rprivate,nosuid,nodev",
 		"/tmp":            "tmpfs tmpfs rw,nosuid,nodev,exec,size=1048576,mode=1777",
 		"/run/x":          "tmpfs tmpfs rw,nosuid,nodev,noexec,size=1024,mode=755,nr_inodes=9",
-		"/etc/hosts":      "bind /d/hosts bind,ro,rprivate,nosuid,nodev",
 		"/dev/shm":        "tmpfs shm nosuid,noexec,nodev,mode=1777,size=67108864",
 	} {
 		m := byTarget[target]
@@ -193,7 +192,7 @@ func TestIdentifier(t *testing.T) {
 			t.Errorf("%q and %q are both %q", name, other, id)
 		}
 		seen[id] = name
-		if h := hostname(id); h == "" || len(h) > 63 || strings.ContainsAny(h, "._") || strings.HasSuffix(h, "-") {
+		if h := engine.Hostname(id); h == "" || len(h) > 63 || strings.ContainsAny(h, "._") || strings.HasSuffix(h, "-") {
 			t.Errorf("hostname %q", h)
 		}
 	}

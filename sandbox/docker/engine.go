@@ -311,7 +311,7 @@ func configs(s engine.Spec) (*container.Config, *container.HostConfig, error) {
 	cfg := &container.Config{
 		Image: s.Image, Entrypoint: s.Args, User: s.User, WorkingDir: s.Dir, Labels: s.Labels,
 		OpenStdin: s.Stdio, AttachStdin: s.Stdio, AttachStdout: s.Stdio,
-		NetworkDisabled: s.Network == "",
+		Hostname: engine.Hostname(s.Name),
 		// PID 1 is deaf to signals from inside, and has nothing to save.
 		StopSignal:  "SIGKILL",
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
@@ -332,6 +332,13 @@ func configs(s engine.Spec) (*container.Config, *container.HostConfig, error) {
 			Memory: s.Memory, NanoCPUs: int64(s.CPUs * 1e9),
 		},
 		ShmSize: s.Shm,
+	}
+	if s.Network == "" { // on one the engine names the address that it has there
+		if s.HasHosts() {
+			cfg.NetworkDisabled = true // a namespace of the runtime's is made in a fraction of the time
+		} else {
+			host.ExtraHosts = []string{cfg.Hostname + ":127.0.0.1"}
+		}
 	}
 	if s.Root {
 		host.ReadonlyRootfs, host.CapAdd = false, engine.RootCapabilities

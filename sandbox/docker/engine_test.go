@@ -33,8 +33,31 @@ func TestConfigsAreHardened(t *testing.T) {
 				t.Errorf("%q", opt)
 			}
 		}
-		if len(cfg.Env) > 0 || cfg.NetworkDisabled != (s.Network == "") {
+		if len(cfg.Env) > 0 || host.NetworkMode.IsNone() != (s.Network == "") || cfg.NetworkDisabled && s.Network != "" {
 			t.Errorf("%+v", cfg)
+		}
+	}
+}
+
+// Without a network the engine's is not set up where a file says what addresses there are.
+func TestConfigsOfHosts(t *testing.T) {
+	file := []engine.Mount{{Source: "/d/hosts", Target: engine.HostsFile, ReadOnly: true}}
+	for _, tc := range []struct {
+		s        engine.Spec
+		disabled bool
+		hosts    []string
+	}{
+		{engine.Spec{Name: "corral-a.b"}, false, []string{"corral-a-b:127.0.0.1"}},
+		{engine.Spec{Name: "corral-a", Mounts: file}, true, nil},
+		{engine.Spec{Name: "corral-a", Mounts: []engine.Mount{{Source: "/srv/etc", Target: "/etc", ReadOnly: true}}}, true, nil},
+		{engine.Spec{Name: "corral-a", Network: "team"}, false, nil},
+	} {
+		cfg, host, err := configs(tc.s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cfg.Hostname != engine.Hostname(tc.s.Name) || cfg.NetworkDisabled != tc.disabled || !slices.Equal(host.ExtraHosts, tc.hosts) {
+			t.Errorf("%+v: %+v, %v", tc.s, cfg, host.ExtraHosts)
 		}
 	}
 }

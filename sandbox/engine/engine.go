@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -131,6 +132,11 @@ type Container struct {
 	Error   string            `json:"error,omitempty"` // why it could not be started
 }
 
+// Hostname is the host name of a container with a name.
+func Hostname(name string) string {
+	return strings.Trim(strings.NewReplacer(".", "-", "_", "-").Replace(name)[:min(len(name), 63)], "-")
+}
+
 // Spec is a container to make.
 type Spec struct {
 	Name    string
@@ -170,6 +176,15 @@ type Spec struct {
 	// Setup is a digest of what is run in it before anything else, so that the
 	// container is made anew with another. It is nothing to an Engine.
 	Setup string
+}
+
+// HostsFile has the addresses of names. An engine that does not see this machine's files makes
+// one.
+const HostsFile = "/etc/hosts"
+
+// HasHosts reports whether HostsFile is of a mount.
+func (s Spec) HasHosts() bool {
+	return slices.ContainsFunc(s.Mounts, func(m Mount) bool { return m.Target == HostsFile || m.Target == path.Dir(HostsFile) })
 }
 
 // Mount is a directory of the engine's machine, or a named volume, in a

@@ -2,50 +2,50 @@ package users
 
 import (
 	"bytes"
+	"cmp"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/corral-exec/corral/sandbox/engine"
 )
 
-// Programs ask which name their user has (ssh, whoami, node), and no image knows
-// a user that a container has for itself. So a container's /etc/passwd and
-// /etc/group are the image's with one line more: that of the owner of the files,
-// with the ID that the container has for it.
+// Programs ask for the name, the home directory and the shell of their user (ssh, whoami,
+// node, tmux), and no image knows a user that a container has for itself, or the home
+// directory that commands have. So a container's /etc/passwd and /etc/group are the image's
+// with one line more: that of the owner of the files, with the ID that the container has
+// for it. It comes before the lines of the image with that name or ID, since the first counts.
+
+// An Account is what an image does not know of the user of commands.
+type Account struct {
+	Name string // empty: the image's name for the owner of the files, or one that is free
+	Home string
+}
 
 // accountName is the name where the image has none for the owner.
 const accountName = "sandbox"
 
-// withAccount is an /etc/passwd in which uid has the name and the rest that owner
-// has; or, with a home directory, the name of that.
-func withAccount(passwd []byte, home string, owner, uid, gid int) []byte {
+// inPasswd is an /etc/passwd in which uid has the account, and the rest that owner has.
+func (a Account) inPasswd(passwd []byte, owner, uid, gid int) []byte {
 	fields := accountOf(passwd, owner)
-	switch {
-	case home != "":
-		name := path.Base(home)
-		passwd = without(passwd, name)
-		fields = []string{name, "x", "", "", "", home, "/bin/sh"}
-	case len(fields) < 7:
-		fields = []string{freeName(passwd), "x", "", "", "", engine.Workdir, "/bin/sh"}
+	if a.Name != "" || len(fields) < 7 {
+		fields = []string{cmp.Or(a.Name, freeName(passwd)), "x", "", "", "", "", ""}
 	}
-	fields[2], fields[3] = strconv.Itoa(uid), strconv.Itoa(gid)
-	return appendLine(passwd, strings.Join(fields, ":"))
+	fields[2], fields[3], fields[5] = strconv.Itoa(uid), strconv.Itoa(gid), a.Home
+	switch path.Base(fields[6]) {
+	case ".", "nologin", "false": // tmux and screen would start that
+		fields[6] = "/bin/sh"
+	}
+	return insert(passwd, fields)
 }
 
-// withGroup is the same of an /etc/group.
-func withGroup(group []byte, home string, owner, gid int) []byte {
+// inGroup is the same of an /etc/group.
+func (a Account) inGroup(group []byte, owner, gid int) []byte {
 	fields := accountOf(group, owner)
-	switch {
-	case home != "":
-		name := path.Base(home)
-		group = without(group, name)
-		fields = []string{name, "x", "", ""}
-	case len(fields) < 4:
-		fields = []string{freeName(group), "x", "", ""}
+	if a.Name != "" || len(fields) < 4 {
+		fields = []string{cmp.Or(a.Name, freeName(group)), "x", "", ""}
 	}
 	fields[2] = strconv.Itoa(gid)
-	return appendLine(group, strings.Join(fields, ":"))
+	return insert(group, fields)
 }
 
 // accountOf is the first line for an ID, which is the third field in both files.
@@ -59,17 +59,6 @@ func accountOf(text []byte, id int) []string {
 	return nil
 }
 
-// without is the text without the lines of a name.
-func without(text []byte, name string) []byte {
-	var kept []byte
-	for line := range bytes.Lines(text) {
-		if !bytes.HasPrefix(line, []byte(name+":")) {
-			kept = append(kept, line...)
-		}
-	}
-	return kept
-}
-
 // freeName is a name that no account has.
 func freeName(text []byte) string {
 	name := accountName
@@ -79,10 +68,18 @@ func freeName(text []byte) string {
 	return name
 }
 
-func appendLine(text []byte, line string) []byte {
-	text = bytes.Clone(text)
-	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
-		text = append(text, '\n')
+// insert puts a line before the first one with its name or its ID, or else at the end.
+func insert(text []byte, line []string) []byte {
+	var before []byte
+	for l := range bytes.Lines(text) {
+		if f := strings.Split(string(l), ":"); f[0] == line[0] || len(f) > 2 && f[2] == line[2] {
+			break
+		}
+		before = append(before, l...)
 	}
-	return append(append(text, line...), '\n')
+	after := text[len(before):]
+	if len(before) > 0 && !bytes.HasSuffix(before, []byte("\n")) {
+		before = append(before, '\n')
+	}
+	return slices.Concat(before, []byte(strings.Join(line, ":")+"\n"), after)
 }

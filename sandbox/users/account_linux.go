@@ -22,9 +22,8 @@ const maxAccounts = 1 << 20
 // Prepare has a container that runs see files of its own, in dir, in place of three
 // others, before any command. pid is its init.
 //
-//   - By /etc/passwd and /etc/group its user, shown, has the name that the image has for
-//     owner; with a home directory, the name of that, whatever the image has for owner.
-//     Root has a name, and may change these files: they stay.
+//   - By /etc/passwd and /etc/group its user, shown, has the account; without a name of that
+//     the one that the image has for owner. Root has a name, and may change these files: they stay.
 //   - /proc/sys/kernel/random/boot_id is this container's: a program that finds what
 //     another one left (PID and boot ID in a file that locks something) can tell that it
 //     ran in a container that is gone, and two sandboxes cannot tell that they are on the
@@ -32,7 +31,7 @@ const maxAccounts = 1 << 20
 //
 // A file that is not there, is larger than maxAccounts, or is not of the image's file system
 // but of what is mounted in it, stays as it is.
-func Prepare(pid int, dir, home string, owner, shown files.User) error {
+func Prepare(pid int, dir string, a Account, owner, shown files.User) error {
 	root, ns, err := insideOf(pid)
 	if err != nil {
 		return ignoreMissing(err) // it has ended
@@ -55,8 +54,8 @@ func Prepare(pid int, dir, home string, owner, shown files.User) error {
 	}
 	list := []replaced{
 		{"proc/sys/kernel/random/boot_id", func([]byte) []byte { return boot }},
-		{"etc/passwd", func(b []byte) []byte { return withAccount(b, home, owner.UID, shown.UID, shown.GID) }},
-		{"etc/group", func(b []byte) []byte { return withGroup(b, home, owner.GID, shown.GID) }},
+		{"etc/passwd", func(b []byte) []byte { return a.inPasswd(b, owner.UID, shown.UID, shown.GID) }},
+		{"etc/group", func(b []byte) []byte { return a.inGroup(b, owner.GID, shown.GID) }},
 	}
 	if shown.UID == 0 {
 		list = list[:1]

@@ -5,4 +5,4 @@ package users
 import "github.com/corral-exec/corral/sandbox/files"
 
 // Prepare is for users that only Linux lends.
-func Prepare(int, string, string, files.User, files.User) error { return nil }
+func Prepare(int, string, Account, files.User, files.User) error { return nil }

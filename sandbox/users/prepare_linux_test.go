@@ -19,7 +19,7 @@ func TestPrepareOfThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	prepare := func() error {
-		return Prepare(p.Process.Pid, dir, "", files.User{UID: 1000, GID: 1000}, files.User{UID: 1879048192, GID: 1879048192})
+		return Prepare(p.Process.Pid, dir, Account{}, files.User{UID: 1000, GID: 1000}, files.User{UID: 1879048192, GID: 1879048192})
 	}
 	if err := prepare(); err == nil {
 		t.Error("it counts as a container's")

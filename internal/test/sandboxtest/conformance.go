@@ -86,7 +86,7 @@ func (pl *Place) prepare(t *testing.T) {
 	pl.Config.WardenPath = wardenbintest.Build(t)
 }
 
-// Run runs the suite, and RunImage.
+// Run runs the suite, and what all sandboxes have beside it.
 func (pl *Place) Run(t *testing.T) {
 	t.Run("image", pl.RunImage)
 	pl.prepare(t)
@@ -98,6 +98,7 @@ func (pl *Place) Run(t *testing.T) {
 	pl.Config.Image = images.Busybox
 	pl.Config.Workspace.Dir, pl.Config.Workspace.Access = work, sandbox.AccessReadWrite
 	pl.Config.Resources.Pids, pl.Config.Resources.Memory = 4096, 512<<20
+	t.Run("names", pl.runNames)
 	const path = "/usr/local/bin:/usr/bin:/bin" // of the image
 	tg := exectest.Target{
 		Name: pl.Name,
