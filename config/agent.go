@@ -50,6 +50,7 @@ type Sandbox struct {
 	CPUs   policy.Setting[Count] `json:"cpus" default:"2" min:"0.01" max:"4096" unit:"processors" by:"sandbox" doc:"Processors it may use, such as 0.5, or unlimited. The default is at most half of those that the engine's machine has."`
 	Pids   policy.Setting[Whole] `json:"pids" default:"512" min:"1" max:"4194304" unit:"processes" by:"sandbox" doc:"Processes it may have, or unlimited. With gVisor, which does not limit them itself, it may have sixteen times as many threads on this machine."`
 
+	Shm       policy.Setting[Size]  `json:"shm" default:"64m" unit:"bytes" by:"sandbox" doc:"Size of /dev/shm, which is in memory: browsers and data loaders of machine learning share memory there."`
 	Tmp       policy.Setting[Size]  `json:"tmp" default:"512m" unit:"bytes" by:"sandbox" doc:"Size of /tmp, which is in memory."`
 	FileSize  policy.Setting[Size]  `json:"fileSize" default:"16g" unit:"bytes" by:"sandbox" doc:"What a file may grow to, or unlimited."`
 	OpenFiles policy.Setting[Whole] `json:"openFiles" default:"65536" min:"64" max:"1048576" by:"sandbox" doc:"Files that a process may have open, or unlimited: as many as the engine allows."`

@@ -170,6 +170,7 @@ func (c *Config) completeLimits() {
 	limit(&c.Resources.Memory, 2<<30)
 	limit(&c.Resources.Pids, 512)
 	limit(&c.Resources.Tmp, 512<<20)
+	limit(&c.Resources.Shm, 64<<20)
 	limit(&c.Resources.FileSize, 16<<30)
 	limit(&c.Resources.OpenFiles, 64<<10)
 	limit(&c.Resources.OutputRate, 0)
@@ -211,7 +212,7 @@ func (c *Config) restrict(s *engine.Spec) {
 	if c.Resources.FileSize > 0 {
 		s.Rlimits = append(s.Rlimits, specs.POSIXRlimit{Type: "RLIMIT_FSIZE", Soft: uint64(c.Resources.FileSize), Hard: uint64(c.Resources.FileSize)})
 	}
-	s.Shm = 64 << 20
+	s.Shm = cmp.Or(c.Resources.Shm, 1<<53) // none would be the engine's default
 	s.Tmpfs = []engine.Tmpfs{
 		{Target: "/tmp", Size: c.Resources.Tmp, Inodes: c.Resources.Tmp / pageOf, Mode: 0o1777, Exec: true},
 		{Target: "/var/tmp", Size: 64 << 20, Inodes: 64 << 20 / pageOf, Mode: 0o1777},

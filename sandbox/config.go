@@ -139,6 +139,7 @@ type Resources struct {
 	CPUs      float64 // at least 0.01; 0: 2, or half of the machine's if that is less; negative: unlimited
 	Pids      int64   // 0: 512; negative: unlimited
 	Tmp       int64   // bytes of /tmp; 0: 512 MiB
+	Shm       int64   // bytes of /dev/shm; 0: 64 MiB; negative: as much as there is memory
 	FileSize  int64   // bytes a file may grow to; 0: 16 GiB; negative: unlimited
 	OpenFiles int64   // files a process may have open; 0: 65536; negative: the engine's limit
 

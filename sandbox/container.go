@@ -169,30 +169,17 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info, 
 		return err
 	}
 	defer undo()
-	if info.Here() {
-		if err := s.mountHosts(&spec, boxDir(s.StateDir, r.ID)); err != nil {
-			return err
-		}
-	}
 	if spec.Mounts, err = info.Translate(spec.Mounts); err != nil {
 		return err
 	}
-	id, err := s.Engine.Create(ctx, spec)
-	if errors.Is(err, engine.ErrNoImage) && s.EnsureImage != nil {
-		if err = s.EnsureImage(ctx, spec.Image); err != nil {
-			return err
-		}
-		id, err = s.Engine.Create(ctx, spec)
+	if err := s.mountHosts(&spec, info, r); err != nil {
+		return err
 	}
-	if errors.Is(err, engine.ErrNoImage) {
-		return corral.Errorf(corral.ErrUnavailable, "get it: corral images ensure "+spec.Image, "the engine has no image %s: %w", spec.Image, err)
-	}
+	id, err := s.made(ctx, spec, r)
 	if err != nil {
 		return err
 	}
-	reached(stepCreated)
-	r.ContainerID = id
-	if err := writeJSON(boxPath(s.StateDir, r.ID), r, false); err != nil {
+	if id, err = s.mountAccounts(ctx, id, &spec, info, r); err != nil {
 		return err
 	}
 	if err := held.verify(); err != nil {
@@ -218,14 +205,10 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info, 
 	if err := held.verifyIn(c); err != nil {
 		return err
 	}
-	if c.PID == 0 || s.isolatedKernel() || info.Rootless || os.Geteuid() != 0 {
+	if c.PID == 0 || !s.entered(info) {
 		return nil
 	}
-	account := users.Account{Home: s.home()}
-	if s.Workspace.Home != "" {
-		account.Name = path.Base(s.Workspace.Home)
-	}
-	err = users.Prepare(c.PID, boxDir(s.StateDir, r.ID), account, users.Parse(s.Isolation.User), users.Parse(spec.User))
+	err = users.Prepare(c.PID, boxDir(s.StateDir, r.ID), s.account(), users.Parse(s.Isolation.User), users.Parse(spec.User))
 	if err != nil && spec.User == s.user(info) && !s.Isolation.Root && (errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission)) {
 		s.Log.Info("by its /etc/passwd the sandbox's user has what the image says", "name", s.Name, "user", spec.User, "why", err)
 		return nil // the user is one that others may be too, perhaps because no more can be had here
@@ -233,20 +216,90 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info, 
 	return err
 }
 
+// made makes the container of a box, and notes it.
+func (s *setup) made(ctx context.Context, spec engine.Spec, r *boxRecord) (id string, err error) {
+	id, err = s.Engine.Create(ctx, spec)
+	if errors.Is(err, engine.ErrNoImage) && s.EnsureImage != nil {
+		if err = s.EnsureImage(ctx, spec.Image); err != nil {
+			return "", err
+		}
+		id, err = s.Engine.Create(ctx, spec)
+	}
+	if errors.Is(err, engine.ErrNoImage) {
+		return "", corral.Errorf(corral.ErrUnavailable, "get it: corral images ensure "+spec.Image, "the engine has no image %s: %w", spec.Image, err)
+	}
+	if err != nil {
+		return "", err
+	}
+	reached(stepCreated)
+	r.ContainerID = id
+	return id, writeJSON(boxPath(s.StateDir, r.ID), r, false)
+}
+
+// entered reports whether files can be mounted in containers that run: see users.Prepare.
+func (s *setup) entered(info engine.Info) bool {
+	return info.Local && !s.isolatedKernel() && !info.Rootless && os.Geteuid() == 0
+}
+
+// account is what commands are by /etc/passwd.
+func (s *setup) account() users.Account {
+	a := users.Account{Home: s.home()}
+	if s.Workspace.Home != "" {
+		a.Name = path.Base(s.Workspace.Home)
+	}
+	return a
+}
+
+// mountAccounts has a container whose files cannot be replaced when it runs know its user. What
+// the image says is read from the container, and since none gets another mount, it is made anew.
+func (s *setup) mountAccounts(ctx context.Context, id string, spec *engine.Spec, info engine.Info, r *boxRecord) (string, error) {
+	reader, ok := s.Engine.(engine.FileReader)
+	if !ok || !info.Here() || s.entered(info) {
+		return id, nil
+	}
+	before := len(spec.Mounts)
+	for _, f := range s.account().Files(users.Parse(s.Isolation.User), users.Parse(spec.User)) {
+		text, err := reader.ReadFile(ctx, id, "/"+f.Path, users.MaxAccounts)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = s.mountFile(spec, info, r, "/"+f.Path, f.Change(text))
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	if len(spec.Mounts) == before {
+		return id, nil
+	}
+	if err := s.Engine.Remove(ctx, id); err != nil {
+		return "", err
+	}
+	return s.made(ctx, *spec, r)
+}
+
 // mountHosts has a container without a network know the addresses of localhost and of itself.
 // The engine would write them only where it makes the container's network namespace, which
 // takes a multiple of the time of everything else.
-func (s *setup) mountHosts(spec *engine.Spec, dir string) error {
-	if spec.Network != "" || spec.HasHosts() {
+func (s *setup) mountHosts(spec *engine.Spec, info engine.Info, r *boxRecord) error {
+	if spec.Network != "" {
 		return nil
 	}
-	file := filepath.Join(dir, path.Base(engine.HostsFile))
 	text := "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.0.1\t" + engine.Hostname(spec.Name) + "\n"
-	if err := errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, 0o644)); err != nil { // whatever the umask is
-		return err
+	return s.mountFile(spec, info, r, engine.HostsFile, []byte(text))
+}
+
+// mountFile mounts a file of a box's own, unless something else is mounted there, or the engine
+// does not see the state directory.
+func (s *setup) mountFile(spec *engine.Spec, info engine.Info, r *boxRecord, target string, text []byte) error {
+	file := filepath.Join(boxDir(s.StateDir, r.ID), path.Base(target))
+	mounts, err := info.Translate([]engine.Mount{{Source: file, Target: target, ReadOnly: true}})
+	if err != nil || spec.Covers(target) {
+		return nil
 	}
-	spec.Mounts = append(spec.Mounts, engine.Mount{Source: file, Target: engine.HostsFile, ReadOnly: true})
-	return nil
+	spec.Mounts = append(spec.Mounts, mounts...)
+	return errors.Join(os.WriteFile(file, text, 0o644), os.Chmod(file, 0o644)) // the container's user reads it, and can be any
 }
 
 // mountWarden is how the warden gets into the container: as a file of this

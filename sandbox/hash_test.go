@@ -46,6 +46,7 @@ func TestHash(t *testing.T) {
 		{"processors", func(c *Config) { c.Resources.CPUs = 0.5 }, false},
 		{"processes", func(c *Config) { c.Resources.Pids = 100 }, false},
 		{"size of /tmp", func(c *Config) { c.Resources.Tmp = 1 << 20 }, false},
+		{"size of /dev/shm", func(c *Config) { c.Resources.Shm = 1 << 20 }, false},
 		{"workspace", func(c *Config) { c.Workspace.Dir, c.Workspace.Access = one, AccessReadWrite }, false},
 		{"setup command", func(c *Config) { c.SetupCommand = "true" }, false},
 		{"size of the workspace", func(c *Config) { c.Workspace.Size = 1 << 30 }, false},

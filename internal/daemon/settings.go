@@ -72,6 +72,7 @@ func (o *Options) SettingsOf(c config.Agent) Settings {
 	configuredNumber(o, "cpus", &s.Resources.CPUs, box.CPUs)
 	configuredNumber(o, "pids", &s.Resources.Pids, box.Pids)
 	configuredNumber(o, "swap", &s.Resources.Swap, box.Swap)
+	configuredNumber(o, "shm", &s.Resources.Shm, box.Shm)
 	configuredNumber(o, "tmp", &s.Resources.Tmp, box.Tmp)
 	configuredNumber(o, "file-size", &s.Resources.FileSize, box.FileSize)
 	configuredNumber(o, "open-files", &s.Resources.OpenFiles, box.OpenFiles)

@@ -334,7 +334,7 @@ func configs(s engine.Spec) (*container.Config, *container.HostConfig, error) {
 		ShmSize: s.Shm,
 	}
 	if s.Network == "" { // on one the engine names the address that it has there
-		if s.HasHosts() {
+		if s.Covers(engine.HostsFile) {
 			cfg.NetworkDisabled = true // a namespace of the runtime's is made in a fraction of the time
 		} else {
 			host.ExtraHosts = []string{cfg.Hostname + ":127.0.0.1"}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"path"
 	"slices"
 
@@ -75,6 +77,30 @@ func (e *Engine) fill(ctx context.Context, name, image, file string, size int64,
 		return err
 	}
 	return e.c.CopyToContainer(ctx, id, fillTarget, bytes.NewReader(archive), container.CopyToContainerOptions{})
+}
+
+// ReadFile implements engine.FileReader.
+func (e *Engine) ReadFile(ctx context.Context, id, name string, most int64) (_ []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	archive, _, err := e.c.CopyFromContainer(ctx, id, name)
+	if errdefs.IsNotFound(err) {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return nil, e.fail("read "+name+" of the container "+id, err)
+	}
+	defer archive.Close() // it was only read
+	files := tar.NewReader(archive)
+	h, err := files.Next()
+	if err == nil && (h.Typeflag != tar.TypeReg || h.Size > most) {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	}
+	var content []byte
+	if err == nil {
+		content, err = io.ReadAll(files)
+	}
+	return content, e.fail("read "+name+" of the container "+id, err)
 }
 
 // archived is an executable file as an archive.

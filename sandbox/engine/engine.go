@@ -182,9 +182,9 @@ type Spec struct {
 // one.
 const HostsFile = "/etc/hosts"
 
-// HasHosts reports whether HostsFile is of a mount.
-func (s Spec) HasHosts() bool {
-	return slices.ContainsFunc(s.Mounts, func(m Mount) bool { return m.Target == HostsFile || m.Target == path.Dir(HostsFile) })
+// Covers reports whether a file is of a mount.
+func (s Spec) Covers(file string) bool {
+	return slices.ContainsFunc(s.Mounts, func(m Mount) bool { return m.Target == file || m.Target == path.Dir(file) })
 }
 
 // Mount is a directory of the engine's machine, or a named volume, in a
@@ -226,6 +226,13 @@ var RootCapabilities = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "
 type Filler interface {
 	// Fill makes a volume with one executable file, unless it exists.
 	Fill(ctx context.Context, volume, image, name string, content []byte) error
+}
+
+// A FileReader is an engine that shows files of containers, also before they are started.
+type FileReader interface {
+	// ReadFile is a regular file. It is fs.ErrNotExist if there is none, or one of more
+	// than so many bytes.
+	ReadFile(ctx context.Context, id, name string, most int64) ([]byte, error)
 }
 
 // A NearEngine says in less time than Info what is asked of it most often.

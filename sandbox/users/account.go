@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/corral-exec/corral/sandbox/files"
 )
 
 // Programs ask for the name, the home directory and the shell of their user (ssh, whoami,
@@ -19,6 +21,27 @@ import (
 type Account struct {
 	Name string // empty: the image's name for the owner of the files, or one that is free
 	Home string
+}
+
+// MaxAccounts bounds an image's /etc/passwd, in bytes.
+const MaxAccounts = 1 << 20
+
+// A File of an image is changed for a container.
+type File struct {
+	Path   string // without a slash before it
+	Change func([]byte) []byte
+}
+
+// Files are those by which a container's user, shown, has the account; without a name in that
+// the one that the image has for owner. Root has a name, and may change these files: they stay.
+func (a Account) Files(owner, shown files.User) []File {
+	if shown.UID == 0 {
+		return nil
+	}
+	return []File{
+		{"etc/passwd", func(b []byte) []byte { return a.inPasswd(b, owner.UID, shown.UID, shown.GID) }},
+		{"etc/group", func(b []byte) []byte { return a.inGroup(b, owner.GID, shown.GID) }},
+	}
 }
 
 // accountName is the name where the image has none for the owner.

@@ -16,20 +16,16 @@ import (
 	"github.com/corral-exec/corral/sandbox/files"
 )
 
-// maxAccounts bounds an image's /etc/passwd, in bytes.
-const maxAccounts = 1 << 20
-
 // Prepare has a container that runs see files of its own, in dir, in place of three
 // others, before any command. pid is its init.
 //
-//   - By /etc/passwd and /etc/group its user, shown, has the account; without a name of that
-//     the one that the image has for owner. Root has a name, and may change these files: they stay.
+//   - Account.Files: who its user is.
 //   - /proc/sys/kernel/random/boot_id is this container's: a program that finds what
 //     another one left (PID and boot ID in a file that locks something) can tell that it
 //     ran in a container that is gone, and two sandboxes cannot tell that they are on the
 //     same machine.
 //
-// A file that is not there, is larger than maxAccounts, or is not of the image's file system
+// A file that is not there, is larger than MaxAccounts, or is not of the image's file system
 // but of what is mounted in it, stays as it is.
 func Prepare(pid int, dir string, a Account, owner, shown files.User) error {
 	root, ns, err := insideOf(pid)
@@ -48,22 +44,11 @@ func Prepare(pid int, dir string, a Account, owner, shown files.User) error {
 			m.close()
 		}
 	}()
-	type replaced struct {
-		path string
-		with func([]byte) []byte
-	}
-	list := []replaced{
-		{"proc/sys/kernel/random/boot_id", func([]byte) []byte { return boot }},
-		{"etc/passwd", func(b []byte) []byte { return a.inPasswd(b, owner.UID, shown.UID, shown.GID) }},
-		{"etc/group", func(b []byte) []byte { return a.inGroup(b, owner.GID, shown.GID) }},
-	}
-	if shown.UID == 0 {
-		list = list[:1]
-	}
+	list := append([]File{{"proc/sys/kernel/random/boot_id", func([]byte) []byte { return boot }}}, a.Files(owner, shown)...)
 	for _, f := range list {
-		m, err := replacement(root, f.path, filepath.Join(dir, filepath.Base(f.path)), f.with)
+		m, err := replacement(root, f.Path, filepath.Join(dir, filepath.Base(f.Path)), f.Change)
 		if err != nil {
-			return fmt.Errorf("cannot replace the sandbox's /%s: %w", f.path, err)
+			return fmt.Errorf("cannot replace the sandbox's /%s: %w", f.Path, err)
 		}
 		if m != nil {
 			moves = append(moves, *m)
@@ -117,8 +102,8 @@ func replacement(root int, path, file string, change func([]byte) []byte) (_ *mo
 		return nil, err
 	}
 	defer opened.Close() // it was only read
-	text, err := io.ReadAll(io.LimitReader(opened, maxAccounts+1))
-	if err != nil || len(text) > maxAccounts {
+	text, err := io.ReadAll(io.LimitReader(opened, MaxAccounts+1))
+	if err != nil || len(text) > MaxAccounts {
 		return nil, err
 	}
 	err = os.WriteFile(file, change(text), 0o644)

@@ -97,8 +97,10 @@ func (pl *Place) Run(t *testing.T) {
 	exectest.BuildTestProg(t, work)
 	pl.Config.Image = images.Busybox
 	pl.Config.Workspace.Dir, pl.Config.Workspace.Access = work, sandbox.AccessReadWrite
-	pl.Config.Resources.Pids, pl.Config.Resources.Memory = 4096, 512<<20
+	pl.Config.Resources.Pids, pl.Config.Resources.Memory, pl.Config.Resources.Shm = 4096, 512<<20, 96<<20
 	t.Run("names", pl.runNames)
+	t.Run("account", pl.runAccount)
+	t.Run("shm", pl.runShm)
 	const path = "/usr/local/bin:/usr/bin:/bin" // of the image
 	tg := exectest.Target{
 		Name: pl.Name,
