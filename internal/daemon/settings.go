@@ -83,10 +83,13 @@ func (o *Options) SettingsOf(c config.Agent) Settings {
 	configured(o, "network", &s.Isolation.Network, box.Network)
 	configured(o, "seccomp", &s.Isolation.Seccomp, box.Seccomp)
 	configured(o, "apparmor", &s.Isolation.AppArmor, box.AppArmor)
-	s.Env = box.Env
-	if zone := box.TimeZone.Value; zone != "" {
-		s.Env = maps.Clone(s.Env)
-		s.Env["TZ"] = zone
+	s.Env = nil
+	if zone := box.TimeZone.Value; zone != "" || len(box.Env) > 0 {
+		s.Env = map[string]string{}
+		maps.Copy(s.Env, box.Env)
+		if zone != "" {
+			s.Env["TZ"] = zone
+		}
 	}
 	s.Isolation.Root = box.Root.Value
 	configured(o, "uid-range", &s.Isolation.UIDRange, box.UIDRange)
