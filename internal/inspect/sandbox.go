@@ -297,6 +297,11 @@ func (e *Sandbox) describe(s daemon.Settings, spec engine.Spec) {
 	for _, t := range spec.Tmpfs {
 		e.Mounts = append(e.Mounts, Mount{Target: t.Target, Access: "rw", Memory: true, Bytes: t.Size})
 	}
+	shm := Mount{Target: "/dev/shm", Access: "rw", Memory: true, Bytes: spec.Shm}
+	if s.Resources.Shm < 0 { // as much as there is memory
+		shm.Bytes = 0
+	}
+	e.Mounts = append(e.Mounts, shm)
 	e.Limits = Limits{Memory: spec.Memory, Swap: max(spec.Swap, -1), CPUs: spec.CPUs, Pids: spec.Pids, OpenFiles: spec.NoFiles, Output: max(s.Resources.OutputRate, 0), Lifetime: s.Lifetime.Seconds()}
 	for _, l := range spec.Rlimits {
 		if l.Type == "RLIMIT_FSIZE" {
