@@ -36,7 +36,7 @@ MAX_WARDEN   := 4000000
 CONFORMANCE  := $(CURDIR)/bin/conformance.txt
 BUILD        := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false
 # What only looks at packages reads them as they were built, and nothing is compiled for it.
-AS_BUILT     := CGO_ENABLED=0 GOFLAGS=-trimpath
+AS_BUILT      = CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath"
 WITH_ENGINE  := e2e/engine.sh run
 
 ifeq ($(shell command -v $(GO)),)

@@ -41,7 +41,7 @@ func configOf(eng engines.Engine, o SandboxOptions) sandbox.Config {
 	return sandbox.Config{
 		Name: o.Name, Owner: o.Owner, Key: o.Key, Image: o.Image, Runtime: o.Runtime, Driver: o.Driver,
 		Workspace: o.Workspace, Resources: o.Resources, Isolation: o.Isolation, Mounts: o.Mounts,
-		// What somebody wrote into the configuration is meant, whatever its name looks like.
+		// The operator wrote these names, so none is left out because it looks like a credential.
 		Environment:  sandbox.Environment{Variables: o.Env, Keep: slices.Collect(maps.Keys(o.Env)), Snapshot: o.Snapshot},
 		SetupCommand: o.SetupCommand, Lifetime: o.Lifetime, Pool: o.Pool, Admit: o.Admit,
 		EnsureImage: func(ctx context.Context, image string) error {

@@ -3,6 +3,7 @@
 package containerd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func makeFiles(c containers.Container) (_ *pipes, err error) {
 	}
 	// The container's user reads it, and can be any.
 	name := filepath.Join(dir, hostnameFile)
-	if err := errors.Join(os.WriteFile(name, []byte(engine.Hostname(c.ID)+"\n"), 0o644), os.Chmod(name, 0o644)); err != nil { // whatever the umask is
+	if err := errors.Join(os.WriteFile(name, []byte(engine.Hostname(cmp.Or(c.Labels[labelName], c.ID))+"\n"), 0o644), os.Chmod(name, 0o644)); err != nil { // whatever the umask is
 		return nil, err
 	}
 	p := &pipes{}

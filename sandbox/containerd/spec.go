@@ -77,7 +77,7 @@ func ociSpec(s engine.Spec, id, cgroup, dir string, imageEnv []string, h host) (
 	notPreferred := 0 // else that of the shim, which the kernel spares
 	spec := &specs.Spec{
 		Version:  "1.0.2", // what runtimes of all ages take
-		Hostname: engine.Hostname(id),
+		Hostname: engine.Hostname(s.Name),
 		Root:     &specs.Root{Path: "rootfs", Readonly: true},
 		Mounts:   mounts,
 		Process: &specs.Process{

@@ -40,12 +40,16 @@ func FuzzAccounts(f *testing.F) {
 	f.Add("a:b:1000", "user")
 	f.Fuzz(func(t *testing.T, text, name string) {
 		if strings.ContainsAny(name, ":\n") {
-			t.Skip()
+			return // no such name is asked for
 		}
 		const id = 1879048192
 		a := Account{Name: name, Home: "/work"}
 		for _, b := range [][]byte{a.inPasswd([]byte(text), 1000, id, id), a.inGroup([]byte(text), 1000, id)} {
-			if len(b) <= len(text) || strings.Count(string(b), "\n")-strings.Count(text, "\n") > 2 || accountOf(b, id) == nil {
+			same := 0 // what is before the new line is as it was, and so is what is behind it
+			for same < len(text) && same < len(b) && text[same] == b[same] {
+				same++
+			}
+			if len(b) <= len(text) || !strings.HasSuffix(string(b), text[same:]) || strings.Count(string(b), "\n")-strings.Count(text, "\n") > 2 || accountOf(b, id) == nil {
 				t.Errorf("%q becomes %q", text, b)
 			}
 		}
