@@ -34,9 +34,7 @@ COMMITTED    := $(ARCHS:%=internal/warden/wardenbin/bin/corral-warden-%)
 WARDEN_GO    := go1.26.8
 MAX_WARDEN   := 4000000
 CONFORMANCE  := $(CURDIR)/bin/conformance.txt
-BUILD        := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false
-# What only looks at packages reads them as they were built, and nothing is compiled for it.
-AS_BUILT      = CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath"
+BUILD        := $(GO) build -buildvcs=false
 WITH_ENGINE  := e2e/engine.sh run
 
 ifeq ($(shell command -v $(GO)),)
@@ -44,6 +42,14 @@ ifeq ($(shell command -v $(GO)),)
     $(error no $(GO) on PATH: install Go (see go.mod for the version), or say where: make GO=/usr/local/go/bin/go)
   endif
 endif
+
+# All that is built, tested or looked at is compiled in one way, and so once: also in another
+# clone, since no path of this one is in it.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(strip $(shell $(GO) env GOFLAGS) -trimpath)
+# With the race detector, which needs cgo, every process would sleep for a second when it exits.
+export GORACE      := atexit_sleep_ms=0
+RACE               := CGO_ENABLED=1 $(GO) test -race
 
 .PHONY: help
 help: ## Show this list
@@ -65,9 +71,6 @@ DRIVERS     = ./e2e/escape ./e2e/crash ./e2e/console ./e2e/e2b ./e2e/clients ./e
 LONGEST     = ./sandbox/... ./hostexec ./nodeexec/... ./internal/test/exectest ./client ./images
 OTHERS      = $(LONGEST) $$($(GO) list -tags e2e ./... | grep -vxFf <($(GO) list -tags e2e $(DRIVERS)))
 
-# With the race detector every process would sleep for a second when it exits.
-RACE = GORACE=atexit_sleep_ms=0
-
 .PHONY: demo
 demo: setup-demo build image ## Build, get an engine and an image if there is none, and run a short tour
 	@$(WITH_ENGINE) bash e2e/demo.sh
@@ -75,9 +78,9 @@ demo: setup-demo build image ## Build, get an engine and an image if there is no
 .PHONY: test
 test: setup-test build check console-check bin/testreport ## Run everything: checks, all tests (with -race, where that tells something), end-to-end tests on Docker
 	@rm -f $(CONFORMANCE)
-	@export REQUIRE_DOCKER=1 CORRAL_CONFORMANCE_OUT=$(CONFORMANCE) $(RACE); failed=0; { \
-		CGO_ENABLED=0 $(WITH_ENGINE) $(GO) test -json -trimpath $(ALL_TESTS) $(TESTFLAGS) $(DRIVERS) || failed=1; \
-		$(WITH_ENGINE) $(GO) test -json -race $(ALL_TESTS) $(TESTFLAGS) $(OTHERS) || failed=1; \
+	@export REQUIRE_DOCKER=1 CORRAL_CONFORMANCE_OUT=$(CONFORMANCE); failed=0; { \
+		$(WITH_ENGINE) $(GO) test -json $(ALL_TESTS) $(TESTFLAGS) $(DRIVERS) || failed=1; \
+		$(WITH_ENGINE) env $(RACE) -json $(ALL_TESTS) $(TESTFLAGS) $(OTHERS) || failed=1; \
 		exit $$failed; } | bin/testreport -conformance $(CONFORMANCE)
 
 ##### Building
@@ -111,7 +114,7 @@ bin/corral-worker-claude: FORCE
 	@$(BUILD) -ldflags '-s -w' -o $@ ./cmd/corral-worker-claude
 
 # What could make other bytes of the same sources is fixed here.
-REPRODUCIBLY := env GOTOOLCHAIN=$(WARDEN_GO) GOFLAGS= GOWORK=off GOEXPERIMENT= GOFIPS140=off GOAMD64=v1 GOARM64=v8.0
+REPRODUCIBLY := env GOTOOLCHAIN=$(WARDEN_GO) GOFLAGS=-trimpath GOWORK=off GOEXPERIMENT= GOFIPS140=off GOAMD64=v1 GOARM64=v8.0
 
 .PHONY: wardens
 wardens: ## Build the wardens that are in git, after a change of what goes into them (make check says when)
@@ -193,7 +196,7 @@ screenshots: setup-test ## Make pictures of every screen of the console in bin/s
 cross: ## Build and vet for the other platforms
 	@for p in linux/arm64 darwin/arm64 windows/amd64; do \
 		echo "cross: $$p"; \
-		export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/}; \
+		export GOOS=$${p%/*} GOARCH=$${p#*/}; \
 		$(GO) build ./...; \
 		$(GO) vet ./...; \
 	done
@@ -210,7 +213,7 @@ unit: ## Run the tests that need no engine (fast)
 
 .PHONY: race
 race: setup-test ## Run all tests with the race detector, also those that drive programs (takes twice as long as make test)
-	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 $(RACE) $(GO) test -race $(ALL_TESTS) $(TESTFLAGS) $(LONGEST) ./...
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 $(RACE) $(ALL_TESTS) $(TESTFLAGS) $(LONGEST) ./...
 
 .PHONY: e2e
 e2e: setup-test build ## Run the end-to-end tests as well, with an engine
@@ -266,8 +269,8 @@ bench-e2b: setup-bench build image ## Measure the E2B wire through E2B's SDK, in
 check: $(STATICCHECK) wardens-check ## gofmt, go vet, staticcheck, and the wardens in git (part of make test)
 	@files=$$($$($(GO) env GOROOT)/bin/gofmt -l .); \
 		[[ -z $$files ]] || { echo "check: not gofmted:" $$files >&2; exit 1; }
-	@$(AS_BUILT) $(GO) vet -tags e2e,chaos ./...
-	@$(AS_BUILT) $(STATICCHECK) -tags e2e,chaos ./...
+	@$(GO) vet -tags e2e,chaos ./...
+	@$(STATICCHECK) -tags e2e,chaos ./...
 
 .PHONY: lint
 lint: check tidy-check vuln $(GOLANGCI) ## All linters; slow the first time, when they are built

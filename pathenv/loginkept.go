@@ -76,11 +76,10 @@ func (p *LoginProbe) keep(of, path string) {
 		return a.Of == of || age < 0 || age >= keptFor
 	})
 	list = slices.Insert(list, 0, keptAnswer{of, path, now})
-	line, err := json.Marshal(keptAnswers{keptVersion, list[:min(len(list), keptMost)]})
-	if err != nil || os.MkdirAll(filepath.Dir(p.opts.Kept), 0o700) != nil {
+	if os.MkdirAll(filepath.Dir(p.opts.Kept), 0o700) != nil {
 		return
 	}
-	_ = atomicfile.Write(p.opts.Kept, append(journal.Sign(line), '\n'), atomicfile.Options{})
+	_ = journal.WriteFile(p.opts.Kept, keptAnswers{keptVersion, list[:min(len(list), keptMost)]}, atomicfile.Options{})
 }
 
 // readKept reads the file if only this user can write it and it is undamaged. Otherwise it

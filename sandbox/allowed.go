@@ -2,16 +2,11 @@ package sandbox
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -93,7 +88,7 @@ func (c *Config) judge() error {
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {
-		return oneOrMore(errs)
+		return boundary.Join(errs)
 	}
 	c.mounts = nil
 	for _, b := range binds {
@@ -109,27 +104,6 @@ func (c *Config) judge() error {
 	return nil
 }
 
-// oneOrMore is an error as it is, or several in one line.
-func oneOrMore(errs []error) error {
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	return &several{errs}
-}
-
-// several are refusals that are told together.
-type several struct{ errs []error }
-
-func (s *several) Error() string {
-	texts := make([]string, len(s.errs))
-	for i, err := range s.errs {
-		texts[i] = err.Error()
-	}
-	return strings.Join(texts, "; ")
-}
-
-func (s *several) Unwrap() []error { return s.errs }
-
 // readProfile reads the seccomp profile that is configured.
 func (c *Config) readProfile() error {
 	c.profile = nil
@@ -139,15 +113,8 @@ func (c *Config) readProfile() error {
 	refuse := func(rule boundary.Rule, err error) error {
 		return &boundary.Refusal{Rule: rule, Subject: c.Isolation.Seccomp, Why: err.Error(), Fix: cmp.Or(corral.Hint(err), "name a file that this program can read")}
 	}
-	f, err := os.Open(c.Isolation.Seccomp)
-	if err != nil {
-		return refuse(boundary.SeccompProfile, err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return refuse(boundary.SeccompProfile, errors.New("it is no file"))
-	}
-	c.profile, err = seccomp.Parse(f)
+	var err error
+	c.profile, err = seccomp.Read(c.Isolation.Seccomp)
 	switch {
 	case errors.Is(err, corral.ErrDenied):
 		return refuse(boundary.SeccompUnconfined, err)
@@ -229,29 +196,9 @@ func (c *Config) restrict(s *engine.Spec) {
 	}
 	s.AppArmor = c.Isolation.AppArmor
 	if !c.isolatedKernel() {
-		s.Profile = digest(c.profile)
+		s.Profile = seccomp.Digest(c.profile)
 	}
 	s.Mounts = append(s.Mounts, c.mounts...)
-}
-
-// digest tells seccomp profiles apart; that of nil is of our own ones together.
-func digest(p *specs.LinuxSeccomp) string {
-	if p == nil {
-		return ownDigest()
-	}
-	return digestOf(p)
-}
-
-// ownDigest is computed once: it takes a millisecond.
-var ownDigest = sync.OnceValue(func() string { return digestOf(seccomp.Profile("amd64"), seccomp.Profile("arm64")) })
-
-func digestOf(list ...*specs.LinuxSeccomp) string {
-	b, err := json.Marshal(list)
-	if err != nil {
-		panic(fmt.Sprintf("cannot write a seccomp profile down: %v", err)) // strings and numbers
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }
 
 // adapt completes what restrict said by what the engine is, or says why a

@@ -326,7 +326,7 @@ func (s *setup) mountWarden(ctx context.Context, info engine.Info) (engine.Mount
 	if !ok {
 		return fail(fmt.Errorf("the engine at %s takes no files", info.Address))
 	}
-	content, err := readWarden(file)
+	content, err := os.ReadFile(file)
 	if err != nil {
 		return fail(err)
 	}

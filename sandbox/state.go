@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/place"
 	"github.com/corral-exec/corral/sandbox/private"
@@ -291,18 +290,4 @@ func List(ctx context.Context, engine engine.Engine, stateDir string) ([]engine.
 		labels[labelState] = stateDir
 	}
 	return engine.List(ctx, labels)
-}
-
-// maxWarden bounds the program that is sent to an engine, in bytes.
-const maxWarden = 64 << 20
-
-func readWarden(file string) ([]byte, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxWarden {
-		return nil, corral.Errorf(corral.ErrInvalid, "", "%s has %d bytes; that is no warden", file, info.Size())
-	}
-	return os.ReadFile(file)
 }

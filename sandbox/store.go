@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -260,28 +259,13 @@ func glob(dir, pattern string) ([]string, error) {
 const maxStored = 1 << 20
 
 func readJSON(file string, v any) error {
-	info, err := os.Stat(file)
-	if err != nil {
-		return err
-	}
-	if info.Size() > maxStored {
-		return fmt.Errorf("%s has %d bytes", file, info.Size())
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	if err := journal.Decode(b, v); err != nil {
+	err := journal.ReadFile(file, maxStored, v)
+	if _, io := errors.AsType[*fs.PathError](err); err != nil && !io {
 		return corral.Errorf(corral.ErrUnavailable, "remove it, and then: corral sandbox sweep", "%s is damaged: %w", file, err)
 	}
-	return nil
+	return err
 }
 
-// writeJSON replaces a file.
 func writeJSON(file string, v any, durable bool) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(file, append(journal.Sign(b), '\n'), atomicfile.Options{Durable: durable})
+	return journal.WriteFile(file, v, atomicfile.Options{Durable: durable})
 }

@@ -95,7 +95,7 @@ func newSite(t *testing.T, flags ...string) *site {
 var corralBuilt = sync.OnceValues(func() (string, error) {
 	program := filepath.Join(builtDir, "corral")
 	build := exec.Command("go", "build", "-race", "-o", program, "github.com/corral-exec/corral/cmd/corral")
-	build.Env = append(os.Environ(), "CGO_ENABLED=1", "GOFLAGS=", "GOTMPDIR="+builtDir)
+	build.Env = append(os.Environ(), "CGO_ENABLED=1", "GOFLAGS=-trimpath", "GOTMPDIR="+builtDir)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building corral: %w\n%s", err, out)
 	}

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,11 +53,7 @@ const LoneHint = "end it, start a gateway that serves all of them (corral gatewa
 
 // Write writes it into a state directory.
 func (r Record) Write(dir string) error {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.Write(filepath.Join(dir, recordFile), append(journal.Sign(data), '\n'), atomicfile.Options{}); err != nil {
+	if err := journal.WriteFile(filepath.Join(dir, recordFile), r, atomicfile.Options{}); err != nil {
 		return fmt.Errorf("cannot write %s: %w", recordFile, err)
 	}
 	return nil
@@ -70,23 +65,10 @@ const maxRecord = 64 << 10
 // ReadRecord reads the record of a state directory; nil if there is none.
 func ReadRecord(dir string) (*Record, error) {
 	path := filepath.Join(dir, recordFile)
-	info, err := os.Stat(path)
+	r := new(Record)
+	err := journal.ReadFile(path, maxRecord, r)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	}
-	if err == nil && info.Size() > maxRecord {
-		err = fmt.Errorf("it has %d bytes", info.Size())
-	}
-	var data []byte
-	if err == nil {
-		data, err = os.ReadFile(path)
-	}
-	if errors.Is(err, fs.ErrNotExist) { // removed in the meantime
-		return nil, nil
-	}
-	r := new(Record)
-	if err == nil {
-		err = journal.Decode(data, r)
 	}
 	if err != nil {
 		return nil, corral.Errorf(corral.ErrUnavailable, "restart the gateway, which writes it anew", "cannot read what the gateway says of itself in %s: %w", path, err)

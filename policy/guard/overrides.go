@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -166,11 +165,7 @@ func (o *Overrides) Set(agent string, to config.Overrides) error {
 }
 
 func (o *Overrides) write(table map[string]config.Overrides) error {
-	b, err := json.Marshal(map[string]any{"agents": table})
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.Write(o.path, append(journal.Sign(b), '\n'), atomicfile.Options{Durable: true}); err != nil {
+	if err := journal.WriteFile(o.path, map[string]any{"agents": table}, atomicfile.Options{Durable: true}); err != nil {
 		return fmt.Errorf("cannot write the session overrides: %w", err)
 	}
 	return nil

@@ -87,6 +87,26 @@ func (r *Refusal) Unwrap() error {
 	return &corral.Error{Kind: kind, Text: r.Error(), Hint: r.Fix + "; corral sandbox explain shows all that the configuration is refused"}
 }
 
+// Join is errors.Join, but in one line, and a single error stays as it is.
+func Join(errs []error) error {
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return &several{errs}
+}
+
+type several struct{ errs []error }
+
+func (s *several) Error() string {
+	texts := make([]string, len(s.errs))
+	for i, err := range s.errs {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (s *several) Unwrap() []error { return s.errs }
+
 // Refusals are those among errs, which may be joined or wrapped.
 func Refusals(err error) []Refusal {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // this is the walk

@@ -147,8 +147,8 @@ func (t Table) take(from Range, offset int, l Lease) (int, error) {
 			return uid, err
 		}
 	}
-	return 0, errors.Join(corral.Errorf(corral.ErrUnavailable, "remove sandboxes that are not needed (corral sandbox rm), or have a larger sandbox.Range",
-		"all %d users that sandboxes may have (sandbox.Range) are in use", n), damaged)
+	return 0, errors.Join(corral.Errorf(corral.ErrUnavailable, "remove sandboxes that are not needed (corral sandbox rm), or have a larger sandbox.uidRange",
+		"all %d users that sandboxes may have (sandbox.uidRange) are in use", n), damaged)
 }
 
 // Return gives back the user of a box that is gone. uid is the one on this machine.

@@ -107,7 +107,7 @@ func TestUsersAreNotShared(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if _, err := tb.borrow(t, one, "late", from); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(corral.Hint(err), "sandbox.Range") {
+	if _, err := tb.borrow(t, one, "late", from); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(corral.Hint(err), "sandbox.uidRange") {
 		t.Errorf("when all are in use: %v", err)
 	}
 	for uid, box := range has {

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -61,11 +60,10 @@ func writePrivate(path string, data []byte, durable bool) error {
 }
 
 func writeJSON(path string, v any, durable bool) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
+	if err := journal.WriteFile(path, v, atomicfile.Options{Durable: durable}); err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
-	return writePrivate(path, append(journal.Sign(data), '\n'), durable)
+	return nil
 }
 
 // readJSON reports whether there is such a file, and reads it.

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
+	"os"
 	"slices"
+
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -49,6 +53,33 @@ func Decode(content []byte, v any) error {
 		return err
 	}
 	return json.Unmarshal(content, v)
+}
+
+// WriteFile replaces a file by v, a struct or a map with members, and a checksum: see Sign.
+func WriteFile(path string, v any, o atomicfile.Options) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(path, append(Sign(line), '\n'), o)
+}
+
+// ReadFile reads a file that WriteFile wrote, of at most limit bytes. The error of one that
+// does not exist is fs.ErrNotExist.
+func ReadFile(path string, limit int64, v any) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return err
+	}
+	if int64(len(content)) > limit {
+		return fmt.Errorf("it has more than %d bytes", limit)
+	}
+	return Decode(content, v)
 }
 
 // sealed is a line that must have a checksum: its entry and the entry's CRC-32C.

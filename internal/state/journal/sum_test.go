@@ -3,10 +3,14 @@ package journal
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 )
 
 // Every bit of a signed line that flips is seen, or changes nothing but whether the
@@ -65,6 +69,43 @@ func TestKeep(t *testing.T) {
 		seen[file] = true
 		if got, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(got), "S tall-owl 7\n{") {
 			t.Errorf("%s, %v", got, err)
+		}
+	}
+}
+
+func TestFileOfOneObject(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.json")
+	type object struct{ Text string }
+	if err := ReadFile(path, 100, new(object)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if err := WriteFile(path, object{"abc"}, atomicfile.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		content string
+		limit   int64
+		fails   string // what is in the error
+	}{
+		{"as written", string(content), int64(len(content)), ""},
+		{"too long", string(content), int64(len(content)) - 1, "more than"},
+		{"another text", strings.Replace(string(content), "abc", "abd", 1), 100, ErrSum.Error()},
+		{"without a checksum", `{"Text":"abc"}`, 100, ""},
+		{"cut", string(content[:len(content)/2]), 100, "unexpected end"},
+		{"empty", "", 100, "unexpected end"},
+	} {
+		if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var got object
+		err := ReadFile(path, c.limit, &got)
+		if c.fails == "" && (err != nil || got.Text != "abc") || c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
+			t.Errorf("%s: %+v, %v", c.name, got, err)
 		}
 	}
 }
