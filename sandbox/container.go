@@ -159,10 +159,10 @@ var errElsewhere = errors.New("it does not see this program's files")
 // no other user may be able to change the directories above a mount.
 func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info, r *boxRecord) error {
 	held, err := s.hold(spec, info.Here())
+	defer held.Release()
 	if err != nil {
 		return err
 	}
-	defer held.release()
 	spec.Mounts = slices.Clone(spec.Mounts)
 	undo, err := s.own(&spec, info, held)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info, 
 	if id, err = s.mountAccounts(ctx, id, &spec, info, r); err != nil {
 		return err
 	}
-	if err := held.verify(); err != nil {
+	if err := held.Verify(); err != nil {
 		return err
 	}
 	if err := s.Engine.Start(ctx, id); err != nil {
@@ -200,9 +200,9 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info, 
 		return err
 	}
 	if !info.Local { // its processes are not this machine's
-		return held.verify()
+		return held.Verify()
 	}
-	if err := held.verifyIn(c); err != nil {
+	if err := held.VerifyIn(c.PID); err != nil {
 		return err
 	}
 	if c.PID == 0 || !s.entered(info) {

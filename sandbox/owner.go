@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox/boundary"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/sandbox/users"
@@ -93,7 +94,7 @@ func (c *Config) mapped(info engine.Info) files.User {
 // own has the container's user be to the files of this machine what their owner
 // is to them, and returns what is to be undone when the container runs. What is
 // held is what is mounted.
-func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), err error) {
+func (c *Config) own(s *engine.Spec, info engine.Info, held boundary.Pins) (undo func(), err error) {
 	var mounted []func() error
 	undo = func() {
 		for _, release := range mounted {
@@ -140,7 +141,7 @@ func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), 
 				return fail(err)
 			}
 		}
-		dir, release, err := maps[disk].Mount(held.at(m.Target), !m.ReadOnly)
+		dir, release, err := maps[disk].Mount(held.FD(m.Target), !m.ReadOnly)
 		if err != nil {
 			return fail(corral.Errorf(corral.ErrUnavailable, "set sandbox.uidRange to shared, and with an engine that remaps users use access none; or have Linux from 5.12 with a file system that can be mounted with mapped IDs (ext4, xfs, btrfs)",
 				"%s cannot be mounted so that its owner stays: %w", m.Source, err))

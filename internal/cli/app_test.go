@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
@@ -142,9 +143,9 @@ func (m *fakeMachine) run(t *testing.T, environ []string, args ...string) (code 
 	}
 	defer null.Close()
 	var out, errs bytes.Buffer
-	a := &app{version: "v1", stdin: null, stdout: &out, stderr: &errs,
-		environ: append([]string{"HOME=" + t.TempDir(), "CORRAL_STATE_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + noConfig}, environ...), backends: m.backends()}
-	code = a.run(t.Context(), args)
+	a := &app.App{Version: "v1", Stdin: null, Stdout: &out, Stderr: &errs,
+		Environ: append([]string{"HOME=" + t.TempDir(), "CORRAL_STATE_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + noConfig}, environ...), Backends: m.backends()}
+	code = commands{a}.run(t.Context(), args)
 	return code, out.String(), errs.String()
 }
 
@@ -323,12 +324,12 @@ func TestExecCleanup(t *testing.T) {
 
 // Output that was lost on the way to the reader is a failure, not a success.
 func TestEndingWithGap(t *testing.T) {
-	a := &app{}
+	a := &app.App{}
 	res := runner.Result{Exit: corral.Exit{Reason: corral.ReasonExited}, Excerpts: runner.Excerpts{Gap: 7}}
-	if err := a.ending(&execFlags{}, res, nil); exitCode(err) != exitFailure || !strings.Contains(err.Error(), "7 bytes") {
+	if err := (commands{a}).ending(&execFlags{}, res, nil); app.ExitCode(err) != app.ExitFailure || !strings.Contains(err.Error(), "7 bytes") {
 		t.Errorf("%v", err)
 	}
-	if err := a.ending(&execFlags{json: true}, res, nil); err != nil {
+	if err := (commands{a}).ending(&execFlags{json: true}, res, nil); err != nil {
 		t.Errorf("it is in the result: %v", err)
 	}
 }
@@ -386,8 +387,8 @@ func TestImagesList(t *testing.T) {
 // Without a terminal there is a line for each phase; warnings are warnings.
 func TestProgressLines(t *testing.T) {
 	var errs bytes.Buffer
-	a := &app{stderr: &errs}
-	p := a.progress()
+	a := &app.App{Stderr: &errs}
+	p := a.Progress()
 	for _, e := range []images.Event{
 		{Phase: images.PhaseInstall, Image: "i", Message: "first"},
 		{Phase: images.PhaseInstall, Image: "i", Message: "second"},
@@ -402,8 +403,8 @@ func TestProgressLines(t *testing.T) {
 		t.Errorf("%q, want %q", errs.String(), want)
 	}
 	errs.Reset()
-	a.quiet = true
-	p = a.progress()
+	a.Quiet = true
+	p = a.Progress()
 	p.Show(images.Event{Phase: images.PhasePull, Message: "x", Warning: true})
 	p.Show(images.Event{Phase: images.PhasePull, Message: "x"})
 	if errs.Len() > 0 {
@@ -425,8 +426,8 @@ func TestBrokenPipe(t *testing.T) {
 	r.Close()
 	defer w.Close()
 	var errs bytes.Buffer
-	a := &app{stdin: w, stdout: w, stderr: &errs, environ: []string{"CORRAL_STATE_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + noConfig}, backends: m.backends()}
-	if code := a.run(t.Context(), []string{"exec", "-q", "--stdin=false", "go"}); code != 141 || errs.Len() > 0 {
+	a := &app.App{Stdin: w, Stdout: w, Stderr: &errs, Environ: []string{"CORRAL_STATE_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + noConfig}, Backends: m.backends()}
+	if code := (commands{a}).run(t.Context(), []string{"exec", "-q", "--stdin=false", "go"}); code != 141 || errs.Len() > 0 {
 		t.Errorf("%d, %q", code, errs.String())
 	}
 }
@@ -464,7 +465,7 @@ func TestInFlags(t *testing.T) {
 		"X from the daemon's environment (runs or loads code)":         "X from the environment that corral was started with (runs or loads code)",
 		"what every command needs in the daemon's own environment\nso": "what every command needs in the environment that corral is started with; so",
 	} {
-		if got := inFlags(text); got != want || inFlags(got) != want {
+		if got := app.InFlags(text); got != want || app.InFlags(got) != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -10,13 +10,13 @@ import (
 
 // openRouter returns the Router for one command. --host counts as configured: the
 // operator types it.
-func (a *app) openRouter(o *execFlags, cmd corral.Command) (*corral.Router, corral.Host, error) {
-	opt, err := a.options(nil)
+func (a commands) openRouter(o *execFlags, cmd corral.Command) (*corral.Router, corral.Host, error) {
+	opt, err := a.Options(nil)
 	if err != nil {
 		return nil, "", err
 	}
 	lone := daemon.Lone{
-		Options: opt, StateDir: a.stateDir, Host: corral.Host(o.host), Rules: guard.EnvRules(a.defaults), Progress: a.progress(),
+		Options: opt, StateDir: a.StateDir, Host: corral.Host(o.host), Rules: guard.EnvRules(a.Defaults), Progress: a.Progress(),
 		Check: func(route corral.Route) error { return a.checkRoute(o, route) },
 	}
 	return lone.Open(cmd)
@@ -24,8 +24,8 @@ func (a *app) openRouter(o *execFlags, cmd corral.Command) (*corral.Router, corr
 
 // checkRoute refuses a route that the flags contradict, and warns where it is less
 // than they say.
-func (a *app) checkRoute(o *execFlags, route corral.Route) error {
-	if a.settings.Mode == daemon.ModeRequired && !route.Sandboxed {
+func (a commands) checkRoute(o *execFlags, route corral.Route) error {
+	if a.Settings.Mode == daemon.ModeRequired && !route.Sandboxed {
 		return corral.Errorf(corral.ErrDenied, "leave out --host and --elevated, or set --sandbox all",
 			"a sandbox is required, and the command would run on host %s", route.Host)
 	}
@@ -33,11 +33,11 @@ func (a *app) checkRoute(o *execFlags, route corral.Route) error {
 		return o.withoutSandbox(route)
 	}
 	if route.Host == corral.HostGateway {
-		if a.without != "" {
-			a.warn(a.without)
+		if a.Without != "" {
+			a.Warn(a.Without)
 		}
-		if a.settings.Workspace.Access == "ro" {
-			a.warn("On the gateway a command can write to the workspace, whatever --workspace-access says.")
+		if a.Settings.Workspace.Access == "ro" {
+			a.Warn("On the gateway a command can write to the workspace, whatever --workspace-access says.")
 		}
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"testing"
 	"time"
+
+	"github.com/corral-exec/corral/internal/cli/app"
 )
 
 // percent is what GOGC is now.
@@ -24,8 +26,8 @@ func TestCollectLate(t *testing.T) {
 		os.Unsetenv(name)
 	}
 
-	asUsual := collectLate()
-	if got := percent(); got != lateCollection {
+	asUsual := app.CollectLate()
+	if got := percent(); got != app.LateCollection {
 		t.Errorf("it begins with %d", got)
 	}
 	asUsual()
@@ -34,7 +36,7 @@ func TestCollectLate(t *testing.T) {
 	}
 
 	debug.SetGCPercent(usual)
-	collectLate()
+	app.CollectLate()
 	runtime.GC()
 	for end := time.Now().Add(10 * time.Second); percent() != usual; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -44,7 +46,7 @@ func TestCollectLate(t *testing.T) {
 
 	t.Setenv("GOGC", "70")
 	debug.SetGCPercent(70)
-	collectLate()
+	app.CollectLate()
 	if got := percent(); got != 70 {
 		t.Errorf("with GOGC=70 it is %d", got)
 	}
@@ -63,12 +65,12 @@ func TestCommandsThatStay(t *testing.T) {
 		{[]string{"gateway", "status"}, false},
 	} {
 		stayed := false
-		a := &app{
-			stdin: os.Stdin, stdout: io.Discard, stderr: io.Discard, environ: []string{"HOME=" + t.TempDir()},
-			backends: (&fakeMachine{}).backends(), collectAsUsual: func() { stayed = true },
+		a := &app.App{
+			Stdin: os.Stdin, Stdout: io.Discard, Stderr: io.Discard, Environ: []string{"HOME=" + t.TempDir()},
+			Backends: (&fakeMachine{}).backends(), CollectAsUsual: func() { stayed = true },
 		}
 		// None comes further than to its directory.
-		a.run(t.Context(), append([]string{"--state-dir", os.DevNull + "/none"}, tt.args...))
+		commands{a}.run(t.Context(), append([]string{"--state-dir", os.DevNull + "/none"}, tt.args...))
 		if stayed != tt.stays {
 			t.Errorf("%q: it stays: %t", tt.args, stayed)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/doctor"
@@ -31,14 +32,14 @@ const configExample = `  corral config get agents.list
   corral config set sandbox.memory 4g
   corral config validate`
 
-func (a *app) configCommand() *cobra.Command {
-	return group(&cobra.Command{
+func (a commands) configCommand() *cobra.Command {
+	return app.Group(&cobra.Command{
 		Use: "config", Short: "Show, check and change the configuration",
 		Long: configLong, Example: configExample,
 	}, a.configGet(), a.configSet(), a.configUnset(), a.configValidate(), a.configSchema(), a.configPath())
 }
 
-func (a *app) configGet() *cobra.Command {
+func (a commands) configGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "get [flags] [PATH]", Short: "Print what a key comes to",
 		Long: `Print what a key comes to: what it is set to, or what applies in its place. Of a
@@ -48,7 +49,7 @@ A string is printed as it is, anything else as JSON. --json adds where it is
 from. The exit code is 1 if the key is not set and has no default.`,
 		Args: cmdline.AtMost(1), ValidArgsFunction: a.completeKeys,
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := a.config()
+			c, err := a.Config()
 			if err != nil {
 				return err
 			}
@@ -56,13 +57,13 @@ from. The exit code is 1 if the key is not set and has no default.`,
 			if err != nil {
 				return err
 			}
-			if a.json() {
-				return a.printJSON(v, nil)
+			if a.JSON() {
+				return a.PrintJSON(v, nil)
 			}
 			if bytes.Equal(v.Value, []byte("null")) {
-				return &exitError{exitFindings, fmt.Sprintf("%s is not set", v.Key)}
+				return &app.ExitError{Code: app.ExitFindings, Text: fmt.Sprintf("%s is not set", v.Key)}
 			}
-			return a.printLine(readable(v.Value))
+			return a.PrintLine(readable(v.Value))
 		},
 	}
 	cmd.Flags().Bool("json", false, "print JSON, with the file and line that it is from")
@@ -82,7 +83,7 @@ func readable(value json.RawMessage) string {
 	return lines.String()
 }
 
-func (a *app) configSet() *cobra.Command {
+func (a commands) configSet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "set [flags] PATH VALUE", Short: "Change one value in the file",
 		Long: `Change one value in the file. The rest of it stays as it is, with its comments.
@@ -101,7 +102,7 @@ VALUE is JSON5. Where a string is wanted the quotes may be left out.`,
 	return cmd
 }
 
-func (a *app) configUnset() *cobra.Command {
+func (a commands) configUnset() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "unset [flags] PATH", Short: "Remove a key from the file",
 		Long: `Remove a key from the file, or an element from a list in it. What applies in its
@@ -117,8 +118,8 @@ place is then what corral config get prints.`,
 	return cmd
 }
 
-func (a *app) changeConfig(key string, change func(file string) (*config.Config, error)) error {
-	file, err := a.writableConfig()
+func (a commands) changeConfig(key string, change func(file string) (*config.Config, error)) error {
+	file, err := a.WritableConfig()
 	if err != nil {
 		return err
 	}
@@ -126,10 +127,10 @@ func (a *app) changeConfig(key string, change func(file string) (*config.Config,
 	if err != nil {
 		return err
 	}
-	if !a.json() {
+	if !a.JSON() {
 		a.sayRestart(key)
 		for _, useless := range doctor.UselessRules(c) {
-			a.warn(useless)
+			a.Warn(useless)
 		}
 		return nil
 	}
@@ -137,17 +138,17 @@ func (a *app) changeConfig(key string, change func(file string) (*config.Config,
 	if err != nil {
 		return err
 	}
-	return a.printJSON(v, nil)
+	return a.PrintJSON(v, nil)
 }
 
 // sayRestart says that a gateway that runs does not follow a key.
-func (a *app) sayRestart(key string) {
+func (a commands) sayRestart(key string) {
 	if key != "sandbox.engine" && !strings.HasSuffix(key, ".sandbox.engine") {
 		return
 	}
-	_, r, err := a.findGateway()
-	if err == nil && (r == nil || key != "sandbox.engine" || r.Engine != a.engineChoice()) {
-		a.warn("The gateway that runs keeps the engine that it was started with: " + daemon.EngineRestart + ".")
+	_, r, err := a.FindGateway()
+	if err == nil && (r == nil || key != "sandbox.engine" || r.Engine != a.EngineChoice()) {
+		a.Warn("The gateway that runs keeps the engine that it was started with: " + daemon.EngineRestart + ".")
 	}
 }
 
@@ -158,21 +159,21 @@ type validation struct {
 	Mistakes []config.Mistake `json:"mistakes"`
 }
 
-func (a *app) configValidate() *cobra.Command {
-	return withJSON(&cobra.Command{
+func (a commands) configValidate() *cobra.Command {
+	return app.WithJSON(&cobra.Command{
 		Use: "validate [flags] [FILE]", Short: "Report every mistake in the file",
 		Long: `Report every mistake in the file, each with its line and column. The exit code is
 1 if there is one.`,
-		Args: cmdline.AtMost(1), ValidArgsFunction: first(completeFiles),
+		Args: cmdline.AtMost(1), ValidArgsFunction: app.First(completeFiles),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				a.configFlag = args[0]
+				a.ConfigFlag = args[0]
 			}
-			place, err := a.configFile()
+			place, err := a.ConfigFile()
 			if err != nil {
 				return err
 			}
-			c, err := a.config()
+			c, err := a.Config()
 			var bad *config.Error
 			if err != nil && !errors.As(err, &bad) {
 				return err
@@ -183,20 +184,20 @@ func (a *app) configValidate() *cobra.Command {
 				v.Mistakes = bad.Mistakes
 			}
 			switch {
-			case a.json() && bad != nil:
-				return a.printJSON(v, &exitError{code: exitFindings})
-			case a.json():
-				return a.printJSON(v, nil)
+			case a.JSON() && bad != nil:
+				return a.PrintJSON(v, &app.ExitError{Code: app.ExitFindings})
+			case a.JSON():
+				return a.PrintJSON(v, nil)
 			case bad != nil:
-				fmt.Fprintln(a.stderr, strings.Join(mistakes(bad), "\n"))
-				return &exitError{code: exitFindings}
+				fmt.Fprintln(a.Stderr, strings.Join(app.Mistakes(bad), "\n"))
+				return &app.ExitError{Code: app.ExitFindings}
 			case !exists(file):
-				return a.printLine("There is no " + file + ": the defaults apply.")
+				return a.PrintLine("There is no " + file + ": the defaults apply.")
 			}
 			for _, useless := range doctor.UselessRules(c) {
-				a.warn(useless)
+				a.Warn(useless)
 			}
-			return a.printLine(file + " has no mistake.")
+			return a.PrintLine(file + " has no mistake.")
 		},
 	})
 }
@@ -206,14 +207,14 @@ func exists(file string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-func (a *app) configSchema() *cobra.Command {
+func (a commands) configSchema() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of the file",
 		Long: `Print the JSON Schema of the file (draft 2020-12): every key with what it means,
 its values and its default. Editors complete and check the file with it.`,
 		Args: cmdline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return a.printLine(strings.TrimSuffix(string(config.Schema()), "\n"))
+			return a.PrintLine(strings.TrimSuffix(string(config.Schema()), "\n"))
 		},
 	}
 }
@@ -225,16 +226,16 @@ type configPlace struct {
 	Named  bool   `json:"named"` // by --config or CORRAL_CONFIG
 }
 
-func (a *app) configPath() *cobra.Command {
-	return withJSON(&cobra.Command{
+func (a commands) configPath() *cobra.Command {
+	return app.WithJSON(&cobra.Command{
 		Use: "path [flags]", Short: "Print where the file is, or would be",
 		Args: cmdline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			file, err := a.writableConfig()
+			file, err := a.WritableConfig()
 			if err != nil {
 				return err
 			}
-			return a.answer(configPlace{file, exists(file), a.configFlag != ""}, nil, func() string { return file })
+			return a.Answer(configPlace{file, exists(file), a.ConfigFlag != ""}, nil, func() string { return file })
 		},
 	})
 }
@@ -244,9 +245,9 @@ func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 }
 
 // completeKeys completes a path up to its next part.
-func (a *app) completeKeys(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 || a.readEnvironment(cmd.Flags()) != nil {
-		return nil, noFiles
+func (a commands) completeKeys(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || a.ReadEnvironment(cmd.Flags()) != nil {
+		return nil, app.NoFiles
 	}
 	var words []string
 	for _, key := range a.keys() {
@@ -260,13 +261,13 @@ func (a *app) completeKeys(cmd *cobra.Command, args []string, word string) ([]st
 		words = append(words, key)
 	}
 	slices.Sort(words)
-	return slices.Compact(words), noFiles | cobra.ShellCompDirectiveNoSpace
+	return slices.Compact(words), app.NoFiles | cobra.ShellCompDirectiveNoSpace
 }
 
 // keys are those of a file with the agents that are in the list.
-func (a *app) keys() []string {
+func (a commands) keys() []string {
 	agents := 1
-	if c, err := a.config(); err == nil {
+	if c, err := a.Config(); err == nil {
 		agents = max(1, len(c.Agents()))
 	}
 	var keys []string
@@ -285,9 +286,9 @@ func (a *app) keys() []string {
 	return keys
 }
 
-func (a *app) completeKeysAndWords(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func (a commands) completeKeysAndWords(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 1 {
-		return config.Words(args[0]), noFiles
+		return config.Words(args[0]), app.NoFiles
 	}
 	return a.completeKeys(cmd, args, word)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/cmdline"
 )
 
@@ -19,17 +20,17 @@ it does.
 The gateway has to listen on TCP, as with --listen 127.0.0.1:7777. Others sign
 in by a key, at /console/ of that address.`
 
-func (a *app) consoleCommand() *cobra.Command {
-	return withJSON(&cobra.Command{
+func (a commands) consoleCommand() *cobra.Command {
+	return app.WithJSON(&cobra.Command{
 		Use: "console [flags]", Short: "Print a link that opens the console in a browser", Long: consoleLong,
 		Example: "  corral console\n  xdg-open \"$(corral console)\"",
 		Args:    cmdline.NoArgs,
-		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: app.RunWith(a.WithGateway, func(ctx context.Context, c *client.Client, _ []string) error {
 			link, err := c.ConsoleLink(ctx)
 			if err == nil && !strings.Contains(link.URL, "#link=") {
 				err = corral.Errorf(corral.ErrUnavailable, "use corral and the gateway in one version", "the gateway's answer has no link")
 			}
-			return a.answer(link, err, func() string { return link.URL })
+			return a.Answer(link, err, func() string { return link.URL })
 		}),
 	})
 }

@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/foreground"
-	"github.com/corral-exec/corral/internal/inspect"
 )
 
 // A diagnosis is all that corral doctor says.
@@ -26,7 +26,7 @@ type diagnosis struct {
 func newDiagnosis(checks []doctor.Finding) diagnosis {
 	d := diagnosis{Status: doctor.OK, Checks: checks}
 	for i, c := range checks {
-		checks[i].Summary, checks[i].Meaning, checks[i].Fix = inFlags(c.Summary), inFlags(c.Meaning), inFlags(c.Fix)
+		checks[i].Summary, checks[i].Meaning, checks[i].Fix = app.InFlags(c.Summary), app.InFlags(c.Meaning), app.InFlags(c.Fix)
 		switch {
 		case c.Status == doctor.Fail:
 			d.Status = doctor.Fail
@@ -37,7 +37,7 @@ func newDiagnosis(checks []doctor.Finding) diagnosis {
 	return d
 }
 
-func (a *app) doctorCommand() *cobra.Command {
+func (a commands) doctorCommand() *cobra.Command {
 	var deep bool
 	cmd := &cobra.Command{
 		Use:   "doctor [flags]",
@@ -57,7 +57,7 @@ looked for where corral is, and on PATH.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var d diagnosis
 			err := foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
-				m, err := a.machine()
+				m, err := a.Machine()
 				if err != nil { // nothing else can be checked
 					d = newDiagnosis([]doctor.Finding{doctor.Failed("state-dir", err, "No sandbox can be made.")})
 					return nil
@@ -71,40 +71,20 @@ looked for where corral is, and on PATH.`,
 				return err
 			}
 			if d.Status == doctor.Fail {
-				err = &exitError{exitFindings, ""}
+				err = &app.ExitError{Code: app.ExitFindings}
 			}
-			if a.json() {
-				return a.printJSON(d, err)
+			if a.JSON() {
+				return a.PrintJSON(d, err)
 			}
-			_, werr := fmt.Fprint(a.stdout, a.look().Findings(d.Checks, a.quiet))
+			_, werr := fmt.Fprint(a.Stdout, a.Look().Findings(d.Checks, a.Quiet))
 			return cmp.Or(werr, err)
 		},
 	}
-	addJSONFlag(cmd)
+	app.AddJSONFlag(cmd)
 	cmd.Flags().BoolVar(&deep, "deep", false, "make a sandbox and try to get out of it")
-	a.addSandboxFlags(cmd)
+	a.AddSandboxFlags(cmd)
 	for _, name := range []string{"driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids", "name", "ephemeral"} {
 		cmdline.Must(cmd.Flags().MarkHidden(name))
 	}
 	return cmd
-}
-
-// findings are those of the checks that are quick, for a gateway that runs.
-func (a *app) findings(ctx context.Context) []doctor.Finding {
-	m, err := a.machine()
-	if err != nil {
-		return []doctor.Finding{doctor.Failed("machine", err, "")}
-	}
-	found, _ := m.Checks(ctx, false)
-	return found
-}
-
-// machine is what corral doctor and corral sandbox explain look at.
-func (a *app) machine() (*inspect.Machine, error) {
-	p, err := a.place()
-	if err != nil {
-		return nil, err
-	}
-	opt, err := a.options(nil)
-	return &inspect.Machine{Options: opt, Place: p, Engines: a.engines, Progress: a.progress()}, err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral/internal/terminal"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/pathenv"
 )
 
@@ -60,7 +61,6 @@ const (
 	groupWhere   = "Where"
 	groupWhat    = "What"
 	groupIO      = "Input and output"
-	groupSandbox = "Sandbox"
 )
 
 // execFlags are the flags of one call.
@@ -93,10 +93,8 @@ type execFlags struct {
 	waitApproval cmdline.Seconds
 }
 
-const defaultTimeout = 30 * time.Minute
-
-func (a *app) execCommand() *cobra.Command {
-	o := &execFlags{timeout: cmdline.Seconds(defaultTimeout)}
+func (a commands) execCommand() *cobra.Command {
+	o := &execFlags{timeout: cmdline.Seconds(app.DefaultTimeout)}
 	cmd := &cobra.Command{
 		Use:     "exec [flags] 'COMMAND' | exec [flags] -- PROGRAM [ARG]...",
 		Short:   "Run a command",
@@ -104,13 +102,13 @@ func (a *app) execCommand() *cobra.Command {
 		Example: execExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.localGiven = o.local
-			o.configured = !a.given("timeout")
+			o.configured = !a.Given("timeout")
 			o.stdinGiven = cmd.Flags().Changed("stdin")
-			o.sandboxOnly = onlyGiven(cmd.Flags(), sandboxOnly)
-			o.shape = onlyGiven(cmd.Flags(), append([]string{"sandbox", "workspace"}, sandboxOnly...))
-			o.wanted = onlyGiven(cmd.Flags(), []string{"background", "id", "agent", "session", "security", "ask", "wait-approval"})
-			if o.host == string(corral.HostSandbox) && !cmd.Flags().Changed("sandbox") && a.settings.Mode == daemon.ModeOff {
-				a.settings.Mode = daemon.ModeAll
+			o.sandboxOnly = app.OnlyGiven(cmd.Flags(), app.SandboxOnly)
+			o.shape = app.OnlyGiven(cmd.Flags(), append([]string{"sandbox", "workspace"}, app.SandboxOnly...))
+			o.wanted = app.OnlyGiven(cmd.Flags(), []string{"background", "id", "agent", "session", "security", "ask", "wait-approval"})
+			if o.host == string(corral.HostSandbox) && !cmd.Flags().Changed("sandbox") && a.Settings.Mode == daemon.ModeOff {
+				a.Settings.Mode = daemon.ModeAll
 			}
 			if err := o.named(cmd.Flags()); err != nil {
 				return err
@@ -125,7 +123,7 @@ func (a *app) execCommand() *cobra.Command {
 
 	f.BoolVar(&o.background, "background", false, "print the session's ID and leave the command to the gateway")
 	f.StringVar(&o.id, "id", "", "`ID`: of the session; one that is there already is not started again")
-	a.addAgentFlag(cmd, &o.agent)
+	a.AddAgentFlag(cmd, &o.agent)
 	a.addConversationFlag(cmd, &o.session)
 	f.BoolVar(&o.local, "local", false, "run it from here, past a gateway that runs and its policy")
 	f.Var(&o.waitApproval, "wait-approval", "`TIME`: wait so long for the approval of a command that needs one (by default a terminal is asked, and without one the call does not wait)")
@@ -141,8 +139,8 @@ func (a *app) execCommand() *cobra.Command {
 	f.StringVar(&o.workdir, "workdir", "", "`DIR`: where to run, relative to the workspace (default the workspace)")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "`NAME[=VALUE]`: set a variable, or pass on ours; may be repeated")
 	f.StringArrayVar(&o.pathPrepend, "path-prepend", nil, "`DIR`: directory to put before PATH; may be repeated")
-	f.Var(optional{&o.timeout}, "timeout", "`TIME`: kill the whole process tree after so many seconds, or 90s, 10m, 2h; 0 is never (default what tools.exec.timeout says, which is 30m)")
-	fromEnvironment(f, "timeout")
+	f.Var(cmdline.Optional{Seconds: &o.timeout}, "timeout", "`TIME`: kill the whole process tree after so many seconds, or 90s, 10m, 2h; 0 is never (default what tools.exec.timeout says, which is 30m)")
+	app.FromEnvironment(f, "timeout")
 	cmdline.Group(f, groupWhat, "workdir", "env", "path-prepend", "timeout")
 
 	f.BoolVarP(&o.pty, "pty", "t", false, "run it on a terminal")
@@ -151,11 +149,11 @@ func (a *app) execCommand() *cobra.Command {
 	f.Var(cmdline.Size{Bytes: &o.maxOutput}, "max-output", "`SIZE`: with --json, bytes kept of the head and of the tail of each text (default 100000)")
 	cmdline.Group(f, groupIO, "pty", "stdin", "json", "max-output")
 
-	a.addSandboxFlags(cmd)
+	a.AddSandboxFlags(cmd)
 	cmdline.Must(cmd.MarkFlagDirname("workdir"))
 	cmdline.Must(cmd.MarkFlagDirname("path-prepend"))
-	cmdline.Must(cmd.RegisterFlagCompletionFunc("env", a.completeEnv))
-	cmdline.Must(cmd.RegisterFlagCompletionFunc("node", a.completeNode))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("env", a.CompleteEnv))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("node", a.CompleteNode))
 	return cmd
 }
 
@@ -172,7 +170,7 @@ func (o *execFlags) named(f *pflag.FlagSet) error {
 }
 
 // command is what the command line asks for.
-func (a *app) command(o *execFlags, args []string, program bool) (corral.Command, error) {
+func (a commands) command(o *execFlags, args []string, program bool) (corral.Command, error) {
 	cmd := corral.Command{
 		ID: o.id, Dir: o.workdir, PathPrepend: o.pathPrepend, Timeout: time.Duration(o.timeout),
 		Node: o.node, Elevated: o.elevated, Security: o.security, Ask: o.ask, Log: a.logLimit(o),
@@ -199,8 +197,8 @@ func (a *app) command(o *execFlags, args []string, program bool) (corral.Command
 				"--env %q: %q is not the name of an environment variable", e, name)
 		}
 		if !set {
-			if value, set = daemon.LookupEnv(a.environ, name); !set {
-				a.warn(fmt.Sprintf("The variable %s is not set here, so it is not passed on.", name))
+			if value, set = daemon.LookupEnv(a.Environ, name); !set {
+				a.Warn(fmt.Sprintf("The variable %s is not set here, so it is not passed on.", name))
 				continue
 			}
 		}
@@ -238,7 +236,7 @@ func (o *execFlags) check() error {
 // output is lost. It is on disk, and only as large as the output.
 const streamTail = 1 << 30
 
-func (a *app) logLimit(o *execFlags) corral.LogLimit {
+func (a commands) logLimit(o *execFlags) corral.LogLimit {
 	if o.json {
 		return corral.LogLimit{Tail: max(corral.LimitOutput.Tail, o.maxOutput)}
 	}
@@ -254,21 +252,21 @@ func (o *execFlags) kept() int {
 }
 
 // input is what becomes the command's standard input; nil is none.
-func (a *app) input(o *execFlags) *os.File {
+func (a commands) input(o *execFlags) *os.File {
 	switch {
 	case o.stdinGiven && o.stdin:
-		return a.stdin
+		return a.Stdin
 	case o.stdinGiven:
 		return nil
-	case terminal.Is(a.stdin):
+	case terminal.Is(a.Stdin):
 		if o.pty {
-			return a.stdin
+			return a.Stdin
 		}
 		return nil
-	case foreground.Redirected(a.stdin):
-		return a.stdin
-	case foreground.Pending(a.stdin):
-		a.warn("Standard input is shared with the calling program and was not passed on; --stdin passes it on, and --stdin=false leaves out this warning.")
+	case foreground.Redirected(a.Stdin):
+		return a.Stdin
+	case foreground.Pending(a.Stdin):
+		a.Warn("Standard input is shared with the calling program and was not passed on; --stdin passes it on, and --stdin=false leaves out this warning.")
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
@@ -25,17 +26,17 @@ import (
 // where the command will go; nil if it is to run from here. Where a gateway runs
 // it is obeyed: nothing but --local leads past it, and what cannot be had there
 // fails.
-func (a *app) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command) (*client.Client, corral.Host, error) {
-	opt, record, err := a.findGateway()
+func (a commands) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command) (*client.Client, corral.Host, error) {
+	opt, record, err := a.FindGateway()
 	switch {
 	case o.local:
 		if err == nil && o.localGiven {
-			a.warn("Run from here, past " + gatewayName(record) + " (--local): its policy does not decide on this command, and corral ps does not show it.")
+			a.Warn("Run from here, past " + gatewayName(record) + " (--local): its policy does not decide on this command, and corral ps does not show it.")
 		}
 		return nil, "", nil
 	case errors.Is(err, reach.ErrNoGateway) && len(o.wanted) == 0:
-		p, err := a.place()
-		a.without = p.Unasked(a.defaults)
+		p, err := a.Place()
+		a.Without = p.Unasked(a.Defaults)
 		return nil, "", err
 	case err != nil:
 		return nil, "", err
@@ -43,7 +44,7 @@ func (a *app) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command)
 	if flags := withoutFlags(o.shape, "workspace", "sandbox"); len(flags) > 0 {
 		return nil, "", corral.Errorf(corral.ErrInvalid, "leave it out; "+reach.PastHint, "--%s cannot change the sandboxes of %s", flags[0], gatewayName(record))
 	}
-	actFor(&opt, o.agent)
+	app.ActFor(&opt, o.agent)
 	opt.Session, opt.Retry = o.session, reach.AwayLimit
 	c, err := client.New(opt)
 	if err != nil {
@@ -70,7 +71,7 @@ func withoutFlags(flags []string, others ...string) []string {
 
 // atGateway makes cmd one for the gateway, and says where it will go; empty if
 // the gateway refuses it, which starting it says.
-func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd *corral.Command, wait bool) (corral.Host, error) {
+func (a commands) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd *corral.Command, wait bool) (corral.Host, error) {
 	cmd.Host = corral.Host(o.host)
 	if cmd.ID == "" {
 		cmd.ID = session.NewID() // which people can read
@@ -100,7 +101,7 @@ func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd
 		cmd.Timeout = time.Duration(o.timeout)
 	}
 	if r.Route.Host == corral.HostGateway && record != nil && !filepath.IsAbs(cmd.Dir) {
-		dir := a.settings.Workspace.Dir
+		dir := a.Settings.Workspace.Dir
 		if !slices.Contains(o.shape, "workspace") {
 			if dir, err = os.Getwd(); err != nil {
 				return "", corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell the working directory: %w", err)
@@ -118,13 +119,13 @@ const firstAnswer = time.Second
 // askGateway asks a gateway something, and returns its record and what ask returned. A
 // gateway that answers takes commands: only another one is asked whether it does, and
 // waited for.
-func (a *app) askGateway(ctx context.Context, c *client.Client, wait bool, ask func(context.Context) error) (record *daemon.Record, answer, err error) {
+func (a commands) askGateway(ctx context.Context, c *client.Client, wait bool, ask func(context.Context) error) (record *daemon.Record, answer, err error) {
 	once, cancel := context.WithTimeout(ctx, firstAnswer)
 	answer = ask(once)
 	answered := once.Err() == nil && !errors.Is(answer, corral.ErrUnavailable)
 	cancel()
 	if answer == nil || answered {
-		_, record, err = a.findGateway()
+		_, record, err = a.FindGateway()
 		return record, answer, err
 	}
 	if record, err = a.readyGateway(ctx, c, wait); err == nil {
@@ -136,27 +137,27 @@ func (a *app) askGateway(ctx context.Context, c *client.Client, wait bool, ask f
 // readyGateway waits until a gateway takes commands, and returns its record:
 // one that is still starting has written none, and what is there may be that of
 // the one before it, with other settings.
-func (a *app) readyGateway(ctx context.Context, c *client.Client, wait bool) (*daemon.Record, error) {
+func (a commands) readyGateway(ctx context.Context, c *client.Client, wait bool) (*daemon.Record, error) {
 	err := reach.Ready(ctx, c, wait, func() {
-		a.tell("A gateway is there, and does not answer yet. Waiting for it; " + reach.PastHint + ".")
+		a.Tell("A gateway is there, and does not answer yet. Waiting for it; " + reach.PastHint + ".")
 	})
 	if err != nil {
 		return nil, err
 	}
-	_, record, err := a.findGateway()
+	_, record, err := a.FindGateway()
 	return record, err
 }
 
 // wanted is the place that the call asks for. What the configuration says the gateway
 // knows better.
-func (a *app) wanted(o *execFlags) reach.Wanted {
+func (a commands) wanted(o *execFlags) reach.Wanted {
 	w := reach.Wanted{Host: corral.Host(o.host), Elevated: o.elevated, Workspace: slices.Contains(o.shape, "workspace")}
-	switch mode := a.settings.Mode; {
+	switch mode := a.Settings.Mode; {
 	case slices.Contains(o.shape, "sandbox"):
 		w.Mode, w.By = mode, "--sandbox "+mode
 	case w.Host == corral.HostSandbox:
 		w.Mode, w.By = mode, "--host sandbox"
-	case a.given("sandbox") && mode != daemon.ModeOff: // the variable
+	case a.Given("sandbox") && mode != daemon.ModeOff: // the variable
 		w.Mode, w.By = mode, "CORRAL_SANDBOX="+mode
 	}
 	return w
@@ -177,21 +178,21 @@ type backgroundResult struct {
 }
 
 // execBackground starts a command and leaves it to the gateway.
-func (a *app) execBackground(ctx context.Context, o *execFlags, args []string, program bool) error {
+func (a commands) execBackground(ctx context.Context, o *execFlags, args []string, program bool) error {
 	warnings := []string{}
 	if o.json {
-		a.kept, a.quiet = &warnings, true
+		a.Kept, a.Quiet = &warnings, true
 	}
 	cmd, err := a.command(o, args, program)
 	if err != nil {
 		return err
 	}
-	if err := a.configure(o.agent); err != nil {
+	if err := a.Configure(o.agent); err != nil {
 		return err
 	}
 	cmd.Stdin, cmd.Log = o.stdinGiven && o.stdin, corral.LogLimit{}
 	if o.pty {
-		(&foreground.Job{Streams: a.streams()}).OpenTerminal(&cmd)
+		(&foreground.Job{Streams: a.Streams()}).OpenTerminal(&cmd)
 	}
 	return foreground.UntilSignal(ctx, func(ctx context.Context) (err error) {
 		c, host, err := a.viaGateway(ctx, o, &cmd)
@@ -201,17 +202,17 @@ func (a *app) execBackground(ctx context.Context, o *execFlags, args []string, p
 		defer func() { err = errors.Join(err, c.Close()) }()
 		p, err := startApproved(ctx, a, o, c, cmd, func(ctx context.Context, cmd corral.Command) (*client.Process, error) { return c.Begin(ctx, cmd, true) })
 		if pending := (*pendingError)(nil); o.json && errors.As(err, &pending) {
-			return a.printJSON(NewResult(runner.Result{Info: corral.Info{Warnings: warnings}}, err, 0), err)
+			return a.PrintJSON(NewResult(runner.Result{Info: corral.Info{Warnings: warnings}}, err, 0), err)
 		}
 		if err != nil {
 			return o.aboutID(a.aboutDir(err, o.workdir, host))
 		}
 		info := p.Info()
-		a.warnAll(info)
+		a.WarnAll(info)
 		if !o.json {
-			return a.printLine(info.ID)
+			return a.PrintLine(info.ID)
 		}
-		return a.printJSON(backgroundResult{
+		return a.PrintJSON(backgroundResult{
 			"running", info.ID, info.PID, info.StartedAt, info.Host, info.Node, info.Sandboxed, info.Dir, info.Notice, warnings,
 		}, nil)
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/daemon"
 )
 
@@ -48,8 +49,8 @@ func TestRecordOfTheGatewayThatAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	a := &app{stateFlag: dir, settings: daemon.Settings{Mode: daemon.ModeAll}, stderr: io.Discard}
-	record, err := a.readyGateway(t.Context(), c, true)
+	a := &app.App{StateFlag: dir, Settings: daemon.Settings{Mode: daemon.ModeAll}, Stderr: io.Discard}
+	record, err := commands{a}.readyGateway(t.Context(), c, true)
 	if err != nil || record.Sandbox != daemon.ModeOff {
 		t.Fatalf("%+v, %v", record, err)
 	}
@@ -84,8 +85,8 @@ func TestSamePlace(t *testing.T) {
 		"a directory":              {daemon.ModeOff, execFlags{shape: []string{"workspace"}}, off, ""},
 		"a directory in a sandbox": {daemon.ModeOff, execFlags{shape: []string{"workspace"}}, box, "--workspace cannot change what the sandboxes of the gateway work on"},
 	} {
-		a := &app{settings: daemon.Settings{Mode: tc.mode}}
-		err := a.wanted(&tc.flags).Check(tc.there)
+		a := &app.App{Settings: daemon.Settings{Mode: tc.mode}}
+		err := commands{a}.wanted(&tc.flags).Check(tc.there)
 		got := ""
 		if err != nil {
 			got = err.Error()
@@ -97,10 +98,10 @@ func TestSamePlace(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	a := &app{settings: daemon.Settings{Mode: daemon.ModeAll}, flags: pflag.NewFlagSet("", 0), environ: []string{"CORRAL_SANDBOX=all"}}
-	a.flags.String("sandbox", "", "")
-	fromEnvironment(a.flags, "sandbox")
-	if err := a.wanted(&execFlags{}).Check(off); err == nil || !strings.HasPrefix(err.Error(), "CORRAL_SANDBOX=all asks for a sandbox") {
+	a := &app.App{Settings: daemon.Settings{Mode: daemon.ModeAll}, Flags: pflag.NewFlagSet("", 0), Environ: []string{"CORRAL_SANDBOX=all"}}
+	a.Flags.String("sandbox", "", "")
+	app.FromEnvironment(a.Flags, "sandbox")
+	if err := (commands{a}).wanted(&execFlags{}).Check(off); err == nil || !strings.HasPrefix(err.Error(), "CORRAL_SANDBOX=all asks for a sandbox") {
 		t.Errorf("by a variable: %v", err)
 	}
 }

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"path"
 	"path/filepath"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
@@ -23,32 +22,32 @@ import (
 )
 
 // exec runs the command that the command line asks for.
-func (a *app) exec(ctx context.Context, o *execFlags, args []string, program bool) error {
+func (a commands) exec(ctx context.Context, o *execFlags, args []string, program bool) error {
 	if o.background {
 		return a.execBackground(ctx, o, args, program)
 	}
 	if !o.json {
 		res, err := a.runCommand(ctx, o, args, program)
 		if len(res.Exit.Refused) > 0 {
-			a.warn(res.Info.Enforced.Refusal(res.Exit.Refused))
+			a.Warn(res.Info.Enforced.Refusal(res.Exit.Refused))
 		}
 		return a.ending(o, res, err)
 	}
 	var warnings []string
-	a.kept, a.quiet = &warnings, true
+	a.Kept, a.Quiet = &warnings, true
 	began := time.Now()
 	res, err := a.runCommand(ctx, o, args, program)
 	res.Info.Warnings = warnings // among them those of the process
 	result, end := NewResult(res, err, time.Since(began)), a.ending(o, res, err)
 	if result.Reason == tool.ReasonTimeout || result.Reason == tool.ReasonOOM {
-		result.Error, result.Hint = inFlags(end.Error()), inFlags(corral.Hint(end))
+		result.Error, result.Hint = app.InFlags(end.Error()), app.InFlags(corral.Hint(end))
 	}
-	return a.printJSON(result, end)
+	return a.PrintJSON(result, end)
 }
 
 // ending is the error that has the right exit code, and says what is not to be
 // seen from the output.
-func (a *app) ending(o *execFlags, res runner.Result, err error) error {
+func (a commands) ending(o *execFlags, res runner.Result, err error) error {
 	exit := res.Exit
 	switch {
 	case err != nil:
@@ -58,49 +57,35 @@ func (a *app) ending(o *execFlags, res runner.Result, err error) error {
 			"%d bytes of the output are missing: they were read too late", res.Gap)
 	case exit.Reason == corral.ReasonTimeout:
 		exit.Reason = corral.ReasonExited // the rest of the sentence says the other
-		return corral.Errorf(&exitError{code: exitTimeout}, "give it more time with --timeout or CORRAL_TIMEOUT; 0 is no limit",
+		return corral.Errorf(&app.ExitError{Code: app.ExitTimeout}, "give it more time with --timeout or CORRAL_TIMEOUT; 0 is no limit",
 			"the command ran out of time after %v and was ended: %v", &o.timeout, exit)
 	case exit.Reason == corral.ReasonOOM:
 		code := exit.Code
 		if exit.Signal != 0 {
-			code = exitSignal + int(exit.Signal)
+			code = app.ExitSignal + int(exit.Signal)
 		}
 		exit.Reason = corral.ReasonExited // the rest of the sentence says the other
-		return corral.Errorf(&exitError{code: code}, "give a sandbox more with --memory, or let the command use less",
+		return corral.Errorf(&app.ExitError{Code: code}, "give a sandbox more with --memory, or let the command use less",
 			"the command was killed because there was no memory left: %v", exit)
 	case exit.Signal != 0:
-		return &exitError{exitSignal + int(exit.Signal), ""}
+		return &app.ExitError{Code: app.ExitSignal + int(exit.Signal)}
 	case exit.Code != 0:
-		return &exitError{exit.Code, ""}
+		return &app.ExitError{Code: exit.Code}
 	}
 	return nil
 }
 
-// printJSON prints a document on one line. It has the result of the call in it, so the
-// error that is returned has only the exit code of err.
-func (a *app) printJSON(document any, err error) error {
-	enc := json.NewEncoder(a.stdout)
-	enc.SetEscapeHTML(false)
-	if werr := enc.Encode(document); werr != nil {
-		return fmt.Errorf("cannot write the result: %w", werr)
-	}
-	if err != nil {
-		return &exitError{exitCode(err), ""}
-	}
-	return nil
-}
-
-func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, program bool) (runner.Result, error) {
+func (a commands) runCommand(ctx context.Context, o *execFlags, args []string, program bool) (runner.Result, error) {
 	cmd, err := a.command(o, args, program)
 	if err != nil {
 		return runner.Result{}, err
 	}
-	if err := a.configure(o.agent); err != nil {
+	if err := a.Configure(o.agent); err != nil {
 		return runner.Result{}, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	front := &foreground.Job{Streams: a.streams(), Cancel: cancel}
+	front := &foreground.Job{Streams: a.Streams(), Cancel: cancel}
 	stop := front.ForwardSignals()
 	defer stop()
 
@@ -112,13 +97,13 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 	// By then the result is known; an error here does not change it.
 	defer func() {
 		if err := place.Close(); err != nil {
-			a.warn("Not all was cleaned up: " + err.Error() + ".")
+			a.Warn("Not all was cleaned up: " + err.Error() + ".")
 		}
 	}()
 
 	opt := runner.Options{MaxOutput: o.kept()}
 	if !o.json {
-		opt.Stdout, opt.Stderr = a.stdout, a.stderr
+		opt.Stdout, opt.Stderr = a.Stdout, a.Stderr
 	}
 	in := a.input(o)
 	if in != nil {
@@ -135,7 +120,7 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 	answers := foreground.Answers{}
 	defer answers.Stop()
 	begun := func(p corral.Process) {
-		a.warnAll(p.Info())
+		a.WarnAll(p.Info())
 		front.Start(p)
 		if place.gateway != nil && front.HasTerminal() {
 			answers.Begin(ctx, p)
@@ -158,7 +143,7 @@ type place struct {
 }
 
 // open says where a command runs, and connects to it.
-func (a *app) open(ctx context.Context, o *execFlags, cmd *corral.Command) (place, error) {
+func (a commands) open(ctx context.Context, o *execFlags, cmd *corral.Command) (place, error) {
 	c, host, err := a.viaGateway(ctx, o, cmd)
 	if err != nil {
 		return place{}, err
@@ -166,13 +151,13 @@ func (a *app) open(ctx context.Context, o *execFlags, cmd *corral.Command) (plac
 	if c != nil {
 		return place{daemon.Settled{Executor: c}, host, c}, nil
 	}
-	first, err := daemon.PathFirst(a.defaults)
+	first, err := daemon.PathFirst(a.Defaults)
 	if err != nil {
 		return place{}, err
 	}
 	cmd.PathPrepend = slices.Concat(first, cmd.PathPrepend)
 	if o.configured {
-		cmd.Timeout = a.defaults.Timeout.Value
+		cmd.Timeout = a.Defaults.Timeout.Value
 		o.timeout = cmdline.Seconds(cmd.Timeout)
 	}
 	router, host, err := a.openRouter(o, *cmd)
@@ -183,11 +168,11 @@ func (a *app) open(ctx context.Context, o *execFlags, cmd *corral.Command) (plac
 }
 
 // aboutDir is err with a hint that fits where it concerns the working directory.
-func (a *app) aboutDir(err error, dir string, host corral.Host) error {
+func (a commands) aboutDir(err error, dir string, host corral.Host) error {
 	if dir == "" || !errors.Is(err, corral.ErrDir) {
 		return err
 	}
-	s := &a.settings
+	s := &a.Settings
 	if rel, rerr := filepath.Rel(s.Workspace.Dir, dir); host == corral.HostSandbox && s.Workspace.Access != "none" && s.Workspace.Dir != "" && filepath.IsAbs(dir) && rerr == nil && filepath.IsLocal(rel) {
 		return corral.Errorf(corral.ErrDir, "inside the sandbox the workspace is "+sandbox.Workdir+": --workdir "+path.Join(sandbox.Workdir, filepath.ToSlash(rel)), "%w", err)
 	}

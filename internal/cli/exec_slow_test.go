@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/cli/app"
 )
 
 // Who waits for a start that takes long hears why.
@@ -20,8 +21,8 @@ func TestStartSlowly(t *testing.T) {
 	}{{slow - 1, false, false}, {slow + 1, false, true}, {time.Minute, true, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			var stderr bytes.Buffer
-			a := &app{stderr: &stderr, quiet: tt.quiet}
-			got, err := startApproved(t.Context(), a, &execFlags{}, nil, corral.Command{}, func(context.Context, corral.Command) (string, error) {
+			a := &app.App{Stderr: &stderr, Quiet: tt.quiet}
+			got, err := startApproved(t.Context(), commands{a}, &execFlags{}, nil, corral.Command{}, func(context.Context, corral.Command) (string, error) {
 				time.Sleep(tt.takes)
 				return "begun", nil
 			})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/words"
 )
@@ -17,14 +18,14 @@ func TestExitCode(t *testing.T) {
 		want int
 	}{
 		{nil, 0},
-		{&exitError{3, ""}, 3},
-		{fmt.Errorf("x: %w", &exitError{124, "t"}), 124},
+		{&app.ExitError{Code: 3}, 3},
+		{fmt.Errorf("x: %w", &app.ExitError{Code: 124, Text: "t"}), 124},
 		{corral.Errorf(corral.ErrInvalid, "", "x"), 2},
 		{corral.ErrDenied, 125}, {corral.ErrUnavailable, 125}, {corral.ErrLost, 125}, {corral.ErrDir, 125}, {errors.New("x"), 125},
 		{foreground.Interruption{Signal: corral.SIGINT}, 130}, {foreground.Interruption{Signal: corral.SIGTERM}, 143},
 		{fmt.Errorf("cannot write: %w", syscall.EPIPE), 141},
 	} {
-		if got := exitCode(tc.err); got != tc.want {
+		if got := app.ExitCode(tc.err); got != tc.want {
 			t.Errorf("%v: %d, want %d", tc.err, got, tc.want)
 		}
 	}

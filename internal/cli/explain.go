@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
@@ -53,14 +54,14 @@ type explainFlags struct {
 	values      bool
 }
 
-func (a *app) explainCommand() *cobra.Command {
+func (a commands) explainCommand() *cobra.Command {
 	o := &explainFlags{}
 	cmd := &cobra.Command{
 		Use:   "explain [flags] 'COMMAND' | explain [flags] -- PROGRAM [ARG]...",
 		Short: "Say what would become of a command, and why",
 		Long:  explainLong, Example: explainExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.shape = onlyGiven(cmd.Flags(), []string{"sandbox", "workspace"})
+			o.shape = app.OnlyGiven(cmd.Flags(), []string{"sandbox", "workspace"})
 			if err := o.named(cmd.Flags()); err != nil {
 				return err
 			}
@@ -70,7 +71,7 @@ func (a *app) explainCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SetInterspersed(false)
 	f.SortFlags = false
-	a.addAgentFlag(cmd, &o.agent)
+	a.AddAgentFlag(cmd, &o.agent)
 	f.StringVar(&o.sender, "sender", "", "`PROVIDER:ID`: for whom, as in telegram:123456789; it counts for --elevated")
 	f.BoolVar(&o.local, "local", false, "read the files from here, also if a gateway runs")
 	cmdline.Group(f, groupGateway, "agent", "sender", "local")
@@ -88,16 +89,16 @@ func (a *app) explainCommand() *cobra.Command {
 	f.BoolVar(&o.values, "values", false, "with --env, show values, but of credentials")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	cmdline.Group(f, groupIO, "env", "values", "json")
-	a.addSandboxesFlags(cmd)
-	for _, name := range sandboxOnly {
+	a.AddSandboxesFlags(cmd)
+	for _, name := range app.SandboxOnly {
 		if flag := f.Lookup(name); flag != nil {
 			cmdline.Must(f.MarkHidden(name))
 		}
 	}
 	cmdline.Must(cmd.MarkFlagDirname("workdir"))
 	cmdline.Must(cmd.MarkFlagDirname("path-prepend"))
-	cmdline.Must(cmd.RegisterFlagCompletionFunc("variable", a.completeEnv))
-	cmdline.Must(cmd.RegisterFlagCompletionFunc("node", a.completeNode))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("variable", a.CompleteEnv))
+	cmdline.Must(cmd.RegisterFlagCompletionFunc("node", a.CompleteNode))
 	return cmd
 }
 
@@ -109,7 +110,7 @@ func addPolicyFlags(cmd *cobra.Command, o *execFlags) {
 	cmdline.Group(cmd.Flags(), groupWhere, "security", "ask")
 }
 
-func (a *app) explain(ctx context.Context, o *explainFlags, args []string, program bool) error {
+func (a commands) explain(ctx context.Context, o *explainFlags, args []string, program bool) error {
 	if o.environment && len(args) > 1 && strings.Contains(args[0], "=") {
 		return corral.Errorf(corral.ErrInvalid, "write -e "+args[0], "--env shows the environment, and takes no value")
 	}
@@ -128,7 +129,7 @@ func (a *app) explain(ctx context.Context, o *explainFlags, args []string, progr
 	if err != nil {
 		return err
 	}
-	if err := a.settings.Complete(); err != nil {
+	if err := a.Settings.Complete(); err != nil {
 		return err
 	}
 	cmd.Log, cmd.Host = corral.LogLimit{}, corral.Host(o.host)
@@ -138,12 +139,12 @@ func (a *app) explain(ctx context.Context, o *explainFlags, args []string, progr
 	}
 	var end error
 	if r.Outcome != policy.Allowed && !bare {
-		end = &exitError{exitFindings, ""}
+		end = &app.ExitError{Code: app.ExitFindings}
 	}
 	if o.json {
-		return a.printJSON(r, end)
+		return a.PrintJSON(r, end)
 	}
-	look := a.look()
+	look := a.Look()
 	text := ""
 	if !bare {
 		text = look.Report(r)
@@ -154,18 +155,18 @@ func (a *app) explain(ctx context.Context, o *explainFlags, args []string, progr
 		}
 		text += look.Environment(r)
 	}
-	if _, err := fmt.Fprint(a.stdout, text); err != nil {
+	if _, err := fmt.Fprint(a.Stdout, text); err != nil {
 		return fmt.Errorf("cannot write the result: %w", err)
 	}
 	return end
 }
 
 // explained is what a gateway says of a command, or would say.
-func (a *app) explained(ctx context.Context, o *explainFlags, caller config.Caller, cmd corral.Command) (r api.Report, err error) {
+func (a commands) explained(ctx context.Context, o *explainFlags, caller config.Caller, cmd corral.Command) (r api.Report, err error) {
 	if o.local || len(o.shape) > 0 {
 		return a.fromFiles(ctx, o, caller, cmd)
 	}
-	c, err := a.connect(o.agent)
+	c, err := a.Connect(o.agent)
 	if errors.Is(err, reach.ErrNoGateway) {
 		return a.fromFiles(ctx, o, caller, cmd)
 	}
@@ -180,15 +181,15 @@ func (a *app) explained(ctx context.Context, o *explainFlags, caller config.Call
 }
 
 // fromFiles is the report of a gateway that would be started here and now.
-func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Caller, cmd corral.Command) (r api.Report, err error) {
+func (a commands) fromFiles(ctx context.Context, o *explainFlags, caller config.Caller, cmd corral.Command) (r api.Report, err error) {
 	if err := session.ValidateAgent(o.agent); err != nil {
 		return r, err
 	}
-	dir, err := a.stateDir()
+	dir, err := a.StateDir()
 	if err != nil {
 		return r, err
 	}
-	opt, err := a.options(slog.New(slog.DiscardHandler))
+	opt, err := a.Options(slog.New(slog.DiscardHandler))
 	if err != nil {
 		return r, err
 	}

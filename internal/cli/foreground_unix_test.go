@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
@@ -73,10 +74,10 @@ func TestInterruptedEngine(t *testing.T) {
 	}
 	defer null.Close()
 	var errs bytes.Buffer
-	a := &app{stdin: null, stdout: &errs, stderr: &errs, backends: daemon.Backends{
+	a := &app.App{Stdin: null, Stdout: &errs, Stderr: &errs, Backends: daemon.Backends{
 		Engine: func(context.Context, string) (daemon.Engine, error) { return eng, nil },
 	}}
-	code := a.run(t.Context(), []string{"sandbox", "ls", "--state-dir", t.TempDir()})
+	code := commands{a}.run(t.Context(), []string{"sandbox", "ls", "--state-dir", t.TempDir()})
 	if code != 143 || errs.String() != "corral: interrupted by SIGTERM\n" || eng.closed != 1 {
 		t.Errorf("code %d, %q, closed %d times", code, errs.String(), eng.closed)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/tool"
@@ -17,7 +18,7 @@ import (
 // everyCommand calls do for corral and all that is below it.
 func everyCommand(t *testing.T, do func(*cobra.Command)) {
 	t.Helper()
-	a := &app{stdin: os.Stdin, stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, backends: daemon.RealBackends()}
+	a := &app.App{Stdin: os.Stdin, Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Backends: daemon.RealBackends()}
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		do(cmd)
@@ -27,7 +28,7 @@ func everyCommand(t *testing.T, do func(*cobra.Command)) {
 			}
 		}
 	}
-	walk(a.root())
+	walk((&program{commands: commands{a}}).root())
 }
 
 // Help is written in one way.

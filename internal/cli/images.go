@@ -14,9 +14,9 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
-	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/words"
 )
 
@@ -40,8 +40,8 @@ func newImageRow(i images.Image) imageRow {
 	return imageRow{Name: i.Ref, ID: i.ID, Tags: tags, Arch: i.Arch, Size: i.Size, Created: i.Created, Own: i.Recipe != "", Stale: i.Stale}
 }
 
-func (a *app) imagesCommand() *cobra.Command {
-	cmd := group(&cobra.Command{
+func (a commands) imagesCommand() *cobra.Command {
+	cmd := app.Group(&cobra.Command{
 		Use:   "images",
 		Short: "List, get, build and remove the images of sandboxes",
 		Long: `List, get, build and remove the images that sandboxes run on.
@@ -52,14 +52,14 @@ are built on this machine: ` + images.Default + ` (the default),
 and ` + images.Busybox + `.
 Any other is pulled from its registry.`,
 	}, a.imagesList(), a.imagesEnsure(), a.imagesBuild(), a.imagesSBOM(), a.imagesRemove())
-	a.addEngineFlag(cmd, cmd.PersistentFlags())
+	a.AddEngineFlag(cmd, cmd.PersistentFlags())
 	return cmd
 }
 
-func (a *app) imagesList() *cobra.Command {
-	return withJSON(&cobra.Command{
+func (a commands) imagesList() *cobra.Command {
+	return app.WithJSON(&cobra.Command{
 		Use: "ls [flags]", Short: "List Corral's own images", Args: cmdline.NoArgs,
-		RunE: runWith(a.withStore, func(ctx context.Context, store images.Store, _ []string) error {
+		RunE: app.RunWith(a.withStore, func(ctx context.Context, store images.Store, _ []string) error {
 			list, err := store.List(ctx)
 			if err != nil {
 				return err
@@ -68,20 +68,20 @@ func (a *app) imagesList() *cobra.Command {
 			for _, i := range list {
 				rows = append(rows, newImageRow(i))
 			}
-			if a.json() {
-				return a.printJSON(rows, nil)
+			if a.JSON() {
+				return a.PrintJSON(rows, nil)
 			}
 			return a.printImages(rows)
 		}),
 	})
 }
 
-func (a *app) printImages(rows []imageRow) error {
+func (a commands) printImages(rows []imageRow) error {
 	if len(rows) == 0 {
-		_, err := fmt.Fprintln(a.stderr, "There is no image of Corral's own yet. The first sandbox builds one; corral images ensure does it now.")
+		_, err := fmt.Fprintln(a.Stderr, "There is no image of Corral's own yet. The first sandbox builds one; corral images ensure does it now.")
 		return err
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tID\tSIZE\tCREATED\tSTATE")
 	for _, r := range rows {
 		state := "current"
@@ -93,14 +93,14 @@ func (a *app) printImages(rows []imageRow) error {
 	return w.Flush()
 }
 
-func (a *app) imagesEnsure() *cobra.Command {
+func (a commands) imagesEnsure() *cobra.Command {
 	return a.getImage("ensure", "Get an image, unless the engine has it",
 		`Make sure that the engine has an image: what is there is left alone, Corral's own
 images are built when they are missing or stale, and any other is pulled.`,
 		images.Store.Ensure)
 }
 
-func (a *app) imagesBuild() *cobra.Command {
+func (a commands) imagesBuild() *cobra.Command {
 	var packages string
 	cmd := a.getImage("build", "Build one of Corral's own images anew",
 		`Build one of Corral's own images, also if the engine has it: with the packages as
@@ -130,7 +130,7 @@ func readPins(file string) ([]images.Package, error) {
 	return images.ReadPackages(f)
 }
 
-func (a *app) imagesSBOM() *cobra.Command {
+func (a commands) imagesSBOM() *cobra.Command {
 	return &cobra.Command{
 		Use: "sbom [flags] [NAME]", Short: "Print what one of Corral's own images is made of",
 		Long: `Print the software bill of materials of one of Corral's own images of Debian: an
@@ -139,7 +139,7 @@ digest and license. It is kept in the image. corral images build --packages take
 it for another build of the same.
 
 Without a name it is the default image, ` + images.Default + `.`,
-		Args: cmdline.AtMost(1), ValidArgsFunction: first(a.completeImages),
+		Args: cmdline.AtMost(1), ValidArgsFunction: app.First(a.CompleteImages),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref := images.Default
 			if len(args) > 0 {
@@ -150,7 +150,7 @@ Without a name it is the default image, ` + images.Default + `.`,
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintln(a.stdout, strings.TrimSpace(string(text)))
+				_, err = fmt.Fprintln(a.Stdout, strings.TrimSpace(string(text)))
 				return err
 			})
 		},
@@ -159,38 +159,38 @@ Without a name it is the default image, ` + images.Default + `.`,
 
 type getImage func(images.Store, context.Context, string, images.Progress) (images.Image, error)
 
-func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
-	return withJSON(&cobra.Command{
+func (a commands) getImage(name, short, long string, get getImage) *cobra.Command {
+	return app.WithJSON(&cobra.Command{
 		Use: name + " [flags] [NAME]", Short: short, Long: long + "\n\nWithout a name it is the default image, " + images.Default + ".",
-		Args: cmdline.AtMost(1), ValidArgsFunction: first(a.completeImages),
+		Args: cmdline.AtMost(1), ValidArgsFunction: app.First(a.CompleteImages),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref := images.Default
 			if len(args) > 0 {
 				ref = args[0]
 			}
 			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
-				progress := a.progress()
+				progress := a.Progress()
 				img, err := get(store, ctx, ref, progress.Show)
 				progress.Finish()
 				if err != nil {
 					return err
 				}
-				if a.json() {
-					return a.printJSON(newImageRow(img), nil)
+				if a.JSON() {
+					return a.PrintJSON(newImageRow(img), nil)
 				}
-				_, err = fmt.Fprintf(a.stdout, "%s  %s  %s\n", cmp.Or(img.Ref, ref), shortID(img.ID), words.Bytes(img.Size))
+				_, err = fmt.Fprintf(a.Stdout, "%s  %s  %s\n", cmp.Or(img.Ref, ref), shortID(img.ID), words.Bytes(img.Size))
 				return err
 			})
 		},
 	})
 }
 
-func (a *app) imagesRemove() *cobra.Command {
-	return withJSON(&cobra.Command{
+func (a commands) imagesRemove() *cobra.Command {
+	return app.WithJSON(&cobra.Command{
 		Use: "rm [flags] NAME...", Short: "Remove Corral's own images, by name or ID",
-		Args: cmdline.AtLeastOne("name of an image"), ValidArgsFunction: a.completeOwnImages,
-		RunE: runWith(a.withStore, func(ctx context.Context, store images.Store, args []string) error {
-			return a.printRemoved(each(args, func(ref string) (string, error) {
+		Args: cmdline.AtLeastOne("name of an image"), ValidArgsFunction: a.CompleteOwnImages,
+		RunE: app.RunWith(a.withStore, func(ctx context.Context, store images.Store, args []string) error {
+			return a.PrintRemoved(app.Each(args, func(ref string) (string, error) {
 				err := store.Remove(ctx, ref)
 				if errors.Is(err, images.ErrNoImage) {
 					err = corral.Errorf(corral.ErrInvalid, "corral images ls says which there are", "%w", err)
@@ -201,57 +201,8 @@ func (a *app) imagesRemove() *cobra.Command {
 	})
 }
 
-// each does something with each of a list, also after one of them failed, and returns
-// the results of those that did not.
-func each[T any](names []string, do func(name string) (T, error)) ([]T, error) {
-	done := []T{}
-	var errs []error
-	for _, name := range names {
-		got, err := do(name)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		done = append(done, got)
-	}
-	return done, errors.Join(errs...)
-}
-
-// printRemoved names what was removed, also if not all of it could be.
-func (a *app) printRemoved(names []string, err error) error {
-	if a.json() {
-		return a.printJSON(struct {
-			Removed []string `json:"removed"`
-			failure
-		}{append([]string{}, names...), newFailure(err)}, err)
-	}
-	return a.printLines(names, err)
-}
-
-// printLines prints names with which something was done, and returns the error.
-func (a *app) printLines(names []string, err error) error {
-	for _, name := range names {
-		if _, werr := fmt.Fprintln(a.stdout, name); werr != nil {
-			return errors.Join(err, werr)
-		}
-	}
-	return err
-}
-
-// withEngine connects to the engine for do, which ends with the first signal.
-func (a *app) withEngine(ctx context.Context, do func(context.Context, daemon.Engine) error) error {
-	return foreground.UntilSignal(ctx, func(ctx context.Context) (err error) {
-		eng, err := a.backends.Engine(ctx, a.engineChoice())
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, eng.Close()) }()
-		return do(ctx, eng)
-	})
-}
-
-func (a *app) withStore(ctx context.Context, do func(context.Context, images.Store) error) error {
-	return a.withEngine(ctx, func(ctx context.Context, eng daemon.Engine) error {
+func (a commands) withStore(ctx context.Context, do func(context.Context, images.Store) error) error {
+	return a.WithEngine(ctx, func(ctx context.Context, eng daemon.Engine) error {
 		return do(ctx, images.Store{Engine: eng.Images()})
 	})
 }

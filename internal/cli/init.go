@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/doctor"
@@ -20,8 +21,8 @@ type initResult struct {
 	Next    string `json:"next"`    // one line
 }
 
-func (a *app) initCommand() *cobra.Command {
-	return withJSON(&cobra.Command{
+func (a commands) initCommand() *cobra.Command {
+	return app.WithJSON(&cobra.Command{
 		Use: "init [flags]", Short: "Write a first configuration",
 		Long: `Write a first configuration, with comments and strict settings: commands run in
 the sandbox, or on this machine after an approval, and nothing that is meant for
@@ -33,7 +34,7 @@ there stays as it is.`,
   corral init --config ./corral.json5`,
 		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			file, err := a.writableConfig()
+			file, err := a.WritableConfig()
 			if err != nil {
 				return err
 			}
@@ -41,7 +42,7 @@ there stays as it is.`,
 			if _, err := config.Create(file, []byte(config.First(r.Sandbox))); err != nil {
 				return err
 			}
-			return a.answer(r, nil, func() string {
+			return a.Answer(r, nil, func() string {
 				return fmt.Sprintf("Wrote %s.\nSandbox: %s, since %s.\nNext: %s", r.File, r.Sandbox, r.Why, r.Next)
 			})
 		},
@@ -49,9 +50,9 @@ there stays as it is.`,
 }
 
 // initial decides on a first configuration.
-func (a *app) initial(ctx context.Context, file string) initResult {
+func (a commands) initial(ctx context.Context, file string) initResult {
 	var facts doctor.EngineFacts
-	err := a.withEngine(ctx, func(ctx context.Context, eng daemon.Engine) (err error) {
+	err := a.WithEngine(ctx, func(ctx context.Context, eng daemon.Engine) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
 		defer cancel()
 		facts, err = eng.Facts(ctx)
@@ -59,7 +60,7 @@ func (a *app) initial(ctx context.Context, file string) initResult {
 	})
 	if err != nil {
 		return initResult{
-			File: file, Sandbox: daemon.ModeOff, Why: "no container engine answers: " + inFlags(err.Error()),
+			File: file, Sandbox: daemon.ModeOff, Why: "no container engine answers: " + app.InFlags(err.Error()),
 			Next: "start an engine (corral doctor helps), then: corral config set sandbox.mode all",
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/words"
 )
@@ -28,8 +29,8 @@ it may act for, the hosts that it may act on, quotas, and perhaps an end. Roles:
 
 The secret of a key is shown once; the gateway keeps a hash.`
 
-func (a *app) keysCommand() *cobra.Command {
-	return group(&cobra.Command{
+func (a commands) keysCommand() *cobra.Command {
+	return app.Group(&cobra.Command{
 		Use: "keys", Short: "Let others use the gateway, within bounds", Long: keysLong,
 		Example: `  corral keys create acme --role agent --agent 'acme-*' --max-sessions 20
   corral keys ls
@@ -38,7 +39,7 @@ func (a *app) keysCommand() *cobra.Command {
 	}, a.keysCreate(), a.keysLs(), a.keysRevoke(), a.keysRotate())
 }
 
-func (a *app) keysCreate() *cobra.Command {
+func (a commands) keysCreate() *cobra.Command {
 	var n client.NewKey
 	var ttl cmdline.Seconds
 	cmd := &cobra.Command{
@@ -53,9 +54,9 @@ func (a *app) keysCreate() *cobra.Command {
 				return corral.Errorf(corral.ErrInvalid, "add --role "+words.Or(access.With(access.Public)), "the key has no role")
 			}
 			n.Name, n.TTL = args[0], api.Duration(ttl)
-			return a.withGateway(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return a.WithGateway(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				made, err := c.NewKey(ctx, n)
-				return a.answer(made, err, func() string { return made.Secret })
+				return a.Answer(made, err, func() string { return made.Secret })
 			})
 		},
 	}
@@ -71,17 +72,17 @@ func (a *app) keysCreate() *cobra.Command {
 	f.Float64Var(&n.MaxCPUs, "max-cpus", 0, "`N`: processors that these may use together")
 	f.Float64Var(&n.Rate, "rate", 0, "`N`: requests a second (default no limit)")
 	f.Var(&ttl, "ttl", "`TIME`: how long it can be used, such as 2160h (default for ever)")
-	return withJSON(cmd)
+	return app.WithJSON(cmd)
 }
 
-func (a *app) keysLs() *cobra.Command {
-	return withJSON(&cobra.Command{
+func (a commands) keysLs() *cobra.Command {
+	return app.WithJSON(&cobra.Command{
 		Use: "ls [flags]", Short: "List the keys",
 		Long: "List the keys, the oldest first, without their secrets. With --quiet only their\nIDs are printed.",
 		Args: cmdline.NoArgs,
-		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: app.RunWith(a.WithGateway, func(ctx context.Context, c *client.Client, _ []string) error {
 			list, err := c.Keys(ctx)
-			return printList(a, list, err, func(k client.Key) string { return k.ID }, func() cmdline.Table { return keysTable(list, time.Now()) })
+			return app.PrintList(a.App, list, err, func(k client.Key) string { return k.ID }, func() cmdline.Table { return keysTable(list, time.Now()) })
 		}),
 	})
 }
@@ -103,7 +104,7 @@ func keysTable(list []client.Key, now time.Time) cmdline.Table {
 			expires = "in " + words.Age(k.ExpiresAt.Sub(now))
 		}
 		row := []string{
-			k.ID, visible(k.Name), k.Role, visible(cmp.Or(strings.Join(k.Agents, " "), "all")), cmp.Or(strings.Join(k.Hosts, " "), "all"),
+			k.ID, app.Visible(k.Name), k.Role, app.Visible(cmp.Or(strings.Join(k.Agents, " "), "all")), cmp.Or(strings.Join(k.Hosts, " "), "all"),
 			limit(float64(k.MaxSessions)), limit(float64(k.MaxSandboxes)), limit(k.Rate), expires,
 		}
 		cells := make([]cmdline.Cell, len(row))
@@ -120,33 +121,33 @@ type revokedKey struct {
 	Key string `json:"key"`
 }
 
-func (a *app) keysRevoke() *cobra.Command {
-	return withJSON(&cobra.Command{
+func (a commands) keysRevoke() *cobra.Command {
+	return app.WithJSON(&cobra.Command{
 		Use: "revoke [flags] KEY", Short: "End a key",
 		Long: "End a key, named by its ID or name, and what is open by it: logs, terminals,\nevents. What runs goes on.",
-		Args: cmdline.Exactly("ID or name of a key"), ValidArgsFunction: first(a.completeKeyNames),
-		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, args []string) error {
+		Args: cmdline.Exactly("ID or name of a key"), ValidArgsFunction: app.First(a.completeKeyNames),
+		RunE: app.RunWith(a.WithGateway, func(ctx context.Context, c *client.Client, args []string) error {
 			err := c.RevokeKey(ctx, args[0])
-			return a.answer(revokedKey{args[0]}, err, func() string { return "Revoked: " + visible(args[0]) })
+			return a.Answer(revokedKey{args[0]}, err, func() string { return "Revoked: " + app.Visible(args[0]) })
 		}),
 	})
 }
 
-func (a *app) keysRotate() *cobra.Command {
-	return withJSON(&cobra.Command{
+func (a commands) keysRotate() *cobra.Command {
+	return app.WithJSON(&cobra.Command{
 		Use: "rotate [flags] KEY", Short: "Give a key another secret and print it",
 		Long: "Give a key, named by its ID or name, another secret and ID, and print the secret.\nThe old one ends at once, and what is open by it.",
-		Args: cmdline.Exactly("ID or name of a key"), ValidArgsFunction: first(a.completeKeyNames),
-		RunE: runWith(a.withGateway, func(ctx context.Context, c *client.Client, args []string) error {
+		Args: cmdline.Exactly("ID or name of a key"), ValidArgsFunction: app.First(a.completeKeyNames),
+		RunE: app.RunWith(a.WithGateway, func(ctx context.Context, c *client.Client, args []string) error {
 			made, err := c.RotateKey(ctx, args[0])
-			return a.answer(made, err, func() string { return made.Secret })
+			return a.Answer(made, err, func() string { return made.Secret })
 		}),
 	})
 }
 
 // completeKeyNames completes the names of keys.
-func (a *app) completeKeyNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return clientWords(a, cmd, (*client.Client).Keys, func(k client.Key) string {
+func (a commands) completeKeyNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return app.ClientWords(a.App, cmd, (*client.Client).Keys, func(k client.Key) string {
 		return cobra.CompletionWithDesc(k.Name, k.Role)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/test/logtest"
 )
 
@@ -239,8 +240,8 @@ func TestProgressBars(t *testing.T) {
 		defer close(end)
 		_, _ = io.Copy(out, tty) // until nobody has the other side
 	}()
-	a := &app{stderr: peer}
-	p := a.progress()
+	a := &app.App{Stderr: peer}
+	p := a.Progress()
 	p.Show(images.Event{Phase: images.PhasePull, Image: "img", Message: "pulling"})
 	for i := range int64(5) {
 		p.Show(images.Event{Phase: images.PhasePull, Image: "img", Item: "layer", Current: i << 20, Total: 8 << 20})

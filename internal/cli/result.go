@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/tool"
 )
@@ -36,9 +35,6 @@ type Result struct {
 
 	*tool.Approval // of tool.StatusApprovalPending alone
 }
-
-// reasonState is for sessions that have ended, or have not, or take no input.
-const reasonState tool.Reason = "state"
 
 // NewResult says what came of a command, from what runner.Run returned and how
 // long that took.
@@ -74,8 +70,8 @@ func NewResult(run runner.Result, err error, took time.Duration) Result {
 		}
 	}
 	if err != nil {
-		r.Status, r.Reason = outcome(err)
-		r.Error, r.Hint = inFlags(err.Error()), inFlags(corral.Hint(err))
+		r.Status, r.Reason = app.Outcome(err)
+		r.Error, r.Hint = app.InFlags(err.Error()), app.InFlags(corral.Hint(err))
 		r.pending(err)
 	}
 	return r
@@ -92,54 +88,4 @@ func (r *Result) pending(err error) {
 		ApprovalID: p.rec.ID, ApprovalSlug: p.rec.Slug, ExpiresAt: p.rec.ExpiresAt, AllowedDecisions: p.rec.AllowedDecisions,
 		Command: p.rec.Text(), Why: p.rec.Decision.Reason,
 	}
-}
-
-// outcome is what an error says of a command. Lost comes first: of that, no
-// other error can say that nothing ran.
-func outcome(err error) (tool.Status, tool.Reason) {
-	var interrupted foreground.Interruption
-	switch {
-	case errors.Is(err, corral.ErrLost):
-		return tool.StatusUnknown, tool.ReasonLost
-	case errors.As(err, &interrupted), errors.Is(err, context.Canceled):
-		return tool.StatusFailed, tool.ReasonCancelled
-	case errors.Is(err, corral.ErrDenied):
-		return tool.StatusDenied, tool.ReasonDenied
-	case errors.Is(err, corral.ErrApproval):
-		return tool.StatusApprovalPending, ""
-	case errors.Is(err, corral.ErrDir):
-		return tool.StatusFailed, tool.ReasonWorkdir
-	case errors.Is(err, corral.ErrConflict):
-		return tool.StatusFailed, tool.ReasonConflict
-	case errors.Is(err, corral.ErrInvalid):
-		return tool.StatusFailed, tool.ReasonInvalid
-	case errors.Is(err, corral.ErrUnavailable):
-		return tool.StatusFailed, tool.ReasonUnavailable
-	}
-	return tool.StatusFailed, tool.ReasonInternal
-}
-
-// A failure is what a command prints with --json that has nothing else to print.
-type failure struct {
-	Status tool.Status `json:"status,omitempty"`
-	Reason tool.Reason `json:"reason,omitempty"`
-	Error  string      `json:"error,omitempty"` // one line
-	Hint   string      `json:"hint,omitempty"`  // one line
-}
-
-// newFailure is empty for no error.
-func newFailure(err error) failure {
-	if err == nil {
-		return failure{}
-	}
-	f := failure{Error: inWords(err), Hint: inFlags(corral.Hint(err))}
-	f.Status, f.Reason = outcome(err)
-	switch {
-	case f.Reason != tool.ReasonInternal:
-	case errors.Is(err, corral.ErrNotFound):
-		f.Reason = tool.ReasonNotFound
-	case errors.Is(err, corral.ErrEnded), errors.Is(err, corral.ErrRunning), errors.Is(err, corral.ErrStdinClosed):
-		f.Reason = reasonState
-	}
-	return f
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/tool"
@@ -93,7 +94,7 @@ func TestOutcome(t *testing.T) {
 		// Of what is lost nothing else can be said for sure.
 		{errors.Join(corral.ErrUnavailable, context.Canceled, corral.ErrLost), tool.StatusUnknown, tool.ReasonLost},
 	} {
-		if status, reason := outcome(fmt.Errorf("x: %w", tc.err)); status != tc.status || reason != tc.reason {
+		if status, reason := app.Outcome(fmt.Errorf("x: %w", tc.err)); status != tc.status || reason != tc.reason {
 			t.Errorf("%v: %s, %s; want %s, %s", tc.err, status, reason, tc.status, tc.reason)
 		}
 	}

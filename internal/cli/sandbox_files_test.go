@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -89,8 +90,8 @@ func TestSandboxFiles(t *testing.T) {
 			opened = append(opened, o.Name)
 			return filesExecutor{&fakeexec.Executor{}, files.Directory{Path: box, Root: "/workspace"}}, nil
 		}
-		a := &app{version: "v1", stdin: in, stdout: &out, stderr: &errs, environ: []string{"HOME=" + here, "CORRAL_STATE_DIR=" + state}, backends: b}
-		return a.run(t.Context(), append([]string{"sandbox"}, args...)), out.String(), errs.String()
+		a := &app.App{Version: "v1", Stdin: in, Stdout: &out, Stderr: &errs, Environ: []string{"HOME=" + here, "CORRAL_STATE_DIR=" + state}, Backends: b}
+		return commands{a}.run(t.Context(), append([]string{"sandbox"}, args...)), out.String(), errs.String()
 	}
 	ok := func(args ...string) string {
 		t.Helper()

@@ -18,6 +18,8 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/gateway/listen"
+	"github.com/corral-exec/corral/internal/cli/app"
+	"github.com/corral-exec/corral/internal/cli/sandboxes"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -90,14 +92,14 @@ func gatewayWithPorts(t *testing.T) (state string) {
 }
 
 func TestSandboxForward(t *testing.T) {
-	testForward(t, func(f forward) string { return f.Sandbox }, "sandbox", "forward", "--json", "box")
+	testForward(t, func(f sandboxes.Forward) string { return f.Sandbox }, "sandbox", "forward", "--json", "box")
 }
 
 func TestNodesForward(t *testing.T) {
-	testForward(t, func(f forward) string { return f.Node }, "nodes", "forward", "--json", "builder")
+	testForward(t, func(f sandboxes.Forward) string { return f.Node }, "nodes", "forward", "--json", "builder")
 }
 
-func testForward(t *testing.T, name func(forward) string, args ...string) {
+func testForward(t *testing.T, name func(sandboxes.Forward) string, args ...string) {
 	state := gatewayWithPorts(t)
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -126,15 +128,15 @@ func testForward(t *testing.T, name func(forward) string, args ...string) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	a := &app{version: "v1", stdin: null, stdout: in, stderr: errs, environ: []string{"HOME=" + state, "CORRAL_STATE_DIR=" + state}, backends: (&fakeMachine{}).backends()}
+	a := &app.App{Version: "v1", Stdin: null, Stdout: in, Stderr: errs, Environ: []string{"HOME=" + state, "CORRAL_STATE_DIR=" + state}, Backends: (&fakeMachine{}).backends()}
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	code := make(chan int, 1)
 	go func() {
-		code <- a.run(ctx, append(args, fmt.Sprint(port, ":0"), "1:0"))
+		code <- commands{a}.run(ctx, append(args, fmt.Sprint(port, ":0"), "1:0"))
 		in.Close()
 	}()
 	lines := bufio.NewScanner(out)
-	var list [2]forward
+	var list [2]sandboxes.Forward
 	for i := range list {
 		if !lines.Scan() {
 			t.Fatalf("it says nothing: %s", errs)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/cli/app"
+	"github.com/corral-exec/corral/internal/cli/sandboxes"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -61,8 +63,8 @@ func storedMachine() *fakeMachine {
 
 func (m *fakeMachine) keeper(t *testing.T, state string) *daemon.Sandboxes {
 	t.Helper()
-	a := &app{environ: []string{"HOME=" + t.TempDir()}, stderr: os.Stderr, backends: m.backends()}
-	return a.localSandboxes(state)
+	a := &app.App{Environ: []string{"HOME=" + t.TempDir()}, Stderr: os.Stderr, Backends: m.backends()}
+	return a.LocalSandboxes(state)
 }
 
 func TestKeeperDescribes(t *testing.T) {
@@ -147,8 +149,8 @@ two
 }
 
 func TestSandboxStats(t *testing.T) {
-	statsGap, statsEvery = time.Millisecond, time.Millisecond
-	t.Cleanup(func() { statsGap, statsEvery = time.Second, 2*time.Second })
+	sandboxes.StatsGap, sandboxes.StatsEvery = time.Millisecond, time.Millisecond
+	t.Cleanup(func() { sandboxes.StatsGap, sandboxes.StatsEvery = time.Second, 2*time.Second })
 	state := stored(t, storedSandboxes)
 	begin := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	use := func(after, cpu time.Duration) engine.Stats {
@@ -165,7 +167,7 @@ func TestSandboxStats(t *testing.T) {
 	if code != 0 || len(lines) != 2 || strings.Join(strings.Fields(lines[1]), " ") != "chat 0.50 / 2 4.8 MiB / 2 GiB 3 / 512 1 corral-chat-b" {
 		t.Errorf("%d, %s%s", code, stdout, stderr)
 	}
-	var list []sandboxUse
+	var list []sandboxes.SandboxUse
 	code, stdout, _ = run("--json", "chat", "mine")
 	if code != 0 || json.Unmarshal([]byte(stdout), &list) != nil || len(list) != 2 || !list[0].Running || list[0].PidsLimit != 512 || list[1].Running || list[1].CPUs != nil {
 		t.Errorf("%d, %s", code, stdout)
@@ -181,33 +183,6 @@ func TestSandboxStats(t *testing.T) {
 	m.eng.err = corral.Errorf(errors.ErrUnsupported, "ask the engine's own tools", "this engine does not tell")
 	if code, _, stderr = run("chat"); code == 0 || !strings.Contains(stderr, "does not tell") {
 		t.Errorf("%d, %s", code, stderr)
-	}
-}
-
-func TestProcessors(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	first := api.SandboxStats{Running: true, Container: "c", At: at, CPU: int64(time.Second)}
-	then := func(change func(*api.SandboxStats)) api.SandboxStats {
-		s := first
-		s.At, s.CPU = at.Add(time.Second), int64(3*time.Second)
-		change(&s)
-		return s
-	}
-	if got := processors(first, then(func(*api.SandboxStats) {})); got == nil || *got != 2 {
-		t.Errorf("%v", got)
-	}
-	for name, change := range map[string]func(*api.SandboxStats){
-		"another container": func(s *api.SandboxStats) { s.Container = "d" },
-		"ended":             func(s *api.SandboxStats) { s.Running = false },
-		"at once":           func(s *api.SandboxStats) { s.At = at },
-		"begun anew":        func(s *api.SandboxStats) { s.CPU = 0 },
-	} {
-		if got := processors(first, then(change)); got != nil {
-			t.Errorf("%s: %v", name, *got)
-		}
-	}
-	if got := processors(api.SandboxStats{}, first); got != nil {
-		t.Errorf("after nothing: %v", *got)
 	}
 }
 

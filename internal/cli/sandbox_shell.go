@@ -9,6 +9,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/cli/app"
 	"github.com/corral-exec/corral/internal/cmdline"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox"
@@ -20,7 +21,7 @@ import (
 // profile would take from PATH what was put before it.
 const shellText = `if command -v bash >/dev/null 2>&1; then exec bash; fi; exec sh`
 
-func (a *app) sandboxShell() *cobra.Command {
+func (a commands) sandboxShell() *cobra.Command {
 	o := &execFlags{}
 	cmd := &cobra.Command{
 		Use: "shell [flags] [NAME]", Short: "Open a shell in a sandbox",
@@ -34,11 +35,11 @@ NAME is a sandbox that there is; or say whose it is with --agent, and with
 is the gateway's, and the shell is one of its sessions. Without one, give the
 flags that commands of the sandbox are given.`,
 		Example: "  corral sandbox shell main\n  corral sandbox shell --agent main --session telegram:123",
-		Args:    cmdline.AtMost(1), ValidArgsFunction: a.completeKnownSandboxes,
+		Args:    cmdline.AtMost(1), ValidArgsFunction: a.CompleteKnownSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.localGiven = o.local
-			o.shape = onlyGiven(cmd.Flags(), sandboxShape)
-			o.wanted = onlyGiven(cmd.Flags(), []string{"agent", "session"})
+			o.shape = app.OnlyGiven(cmd.Flags(), app.SandboxShape)
+			o.wanted = app.OnlyGiven(cmd.Flags(), []string{"agent", "session"})
 			if len(args) > 0 && len(o.wanted) > 0 {
 				return corral.Errorf(corral.ErrInvalid, "leave out one of them", "%s and --%s both say which sandbox", args[0], o.wanted[0])
 			}
@@ -48,31 +49,31 @@ flags that commands of the sandbox are given.`,
 				}
 			}
 			o.host, o.pty, o.stdin, o.stdinGiven = string(corral.HostSandbox), true, true, true
-			if a.settings.Mode == daemon.ModeOff && !cmd.Flags().Changed("sandbox") {
-				a.settings.Mode = daemon.ModeAll
+			if a.Settings.Mode == daemon.ModeOff && !cmd.Flags().Changed("sandbox") {
+				a.Settings.Mode = daemon.ModeAll
 			}
 			return a.exec(cmd.Context(), o, []string{shellText}, false)
 		},
 	}
-	a.addSandboxesFlags(cmd)
-	a.addAgentFlag(cmd, &o.agent)
+	a.AddSandboxesFlags(cmd)
+	a.AddAgentFlag(cmd, &o.agent)
 	cmd.Flags().Lookup("agent").Usage = "`NAME`: whose sandbox"
 	a.addConversationFlag(cmd, &o.session)
-	addLocalFlag(cmd, &o.local)
+	app.AddLocalFlag(cmd, &o.local)
 	return cmd
 }
 
 // addConversationFlag defines in which conversation a command is run.
-func (a *app) addConversationFlag(cmd *cobra.Command, key *string) {
+func (a commands) addConversationFlag(cmd *cobra.Command, key *string) {
 	cmd.Flags().StringVar(key, "session", "", "`KEY`: the conversation, where each has a sandbox of its own (sandbox.scope)")
 }
 
 // shellOf has o be about a sandbox by its name.
-func (a *app) shellOf(ctx context.Context, o *execFlags, name string) error {
+func (a commands) shellOf(ctx context.Context, o *execFlags, name string) error {
 	if o.local {
 		return a.shellHere(o, name)
 	}
-	return a.keptSandboxes(ctx, false, func(ctx context.Context, k gateway.Sandboxes, remote bool) error {
+	return a.KeptSandboxes(ctx, false, func(ctx context.Context, k gateway.Sandboxes, remote bool) error {
 		if !remote {
 			return a.shellHere(o, name)
 		}
@@ -85,8 +86,8 @@ func (a *app) shellOf(ctx context.Context, o *execFlags, name string) error {
 }
 
 // shellHere is for a sandbox of the state directory.
-func (a *app) shellHere(o *execFlags, name string) error {
-	dir, err := a.stateDir()
+func (a commands) shellHere(o *execFlags, name string) error {
+	dir, err := a.StateDir()
 	if err != nil {
 		return err
 	}
@@ -94,18 +95,18 @@ func (a *app) shellHere(o *execFlags, name string) error {
 	if err != nil {
 		return err
 	}
-	o.local, o.agent = true, ownerOf(s)
-	a.settings.Name, a.settings.Owner, a.settings.Key = s.Name, s.Owner, s.Key
+	o.local, o.agent = true, app.OwnerOf(s)
+	a.Settings.Name, a.Settings.Owner, a.Settings.Key = s.Name, s.Owner, s.Key
 	return nil
 }
 
 // shellThere is for a sandbox of the gateway. Commands are sent to an agent's, and
 // not to one of a name: that has to be it.
-func (a *app) shellThere(o *execFlags, s api.Sandbox) error {
+func (a commands) shellThere(o *execFlags, s api.Sandbox) error {
 	if s.Scope == "" { // corral exec made it
 		return a.shellHere(o, s.Name)
 	}
-	c, err := a.config()
+	c, err := a.Config()
 	if err != nil {
 		return err
 	}

@@ -190,3 +190,8 @@ var (
 	_ pflag.Value = Size{}
 	_ pflag.Value = Count[int64]{}
 )
+
+// Optional is a time whose default the usage says in its own words.
+type Optional struct{ *Seconds }
+
+func (Optional) String() string { return "" }

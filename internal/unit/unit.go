@@ -192,3 +192,37 @@ func Remove(kind Kind, dir string, gone func(path string) error) error {
 func noUnits(err error) error {
 	return corral.Errorf(corral.ErrDenied, "run it as root, or with --user for a unit of your own", "cannot write the unit: %w", err)
 }
+
+// Text is files for people to look at.
+func Text(files []File) string {
+	texts := make([]string, len(files))
+	for i, f := range files {
+		texts[i] = fmt.Sprintf("# %s\n%s", f.Path, f.Text)
+	}
+	return strings.Join(texts, "\n")
+}
+
+func systemctl(user bool) string {
+	if user {
+		return "systemctl --user"
+	}
+	return "systemctl"
+}
+
+// Next says how to start what was written.
+func (u Unit) Next() string {
+	units := u.Name
+	if u.Socket {
+		units = u.Name + ".socket " + u.Name
+	}
+	next := fmt.Sprintf("To start it now and with the machine:\n  %[1]s daemon-reload\n  %[1]s enable --now %[2]s", systemctl(u.User), units)
+	if u.User {
+		next += "\nTo have it run while nobody is logged in:\n  loginctl enable-linger"
+	}
+	return next
+}
+
+// Stop says how to stop a program that runs, when its units are gone.
+func (k Kind) Stop(user bool) string {
+	return fmt.Sprintf("To stop a %[3]s that runs:\n  %[1]s stop %[2]s; %[1]s daemon-reload", systemctl(user), k.Name, k.Command)
+}

@@ -40,6 +40,7 @@ func TestModule(t *testing.T) {
 // No dependency is copied in, and no file is too long to read in one go.
 func TestFiles(t *testing.T) {
 	seen := 0
+	lines := map[string]int{} // by directory
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -60,13 +61,35 @@ func TestFiles(t *testing.T) {
 		if bytes.HasPrefix(data, []byte("// Code generated ")) {
 			return nil // nobody reads it
 		}
-		if n := bytes.Count(data, []byte("\n")); n > maxLines {
+		n := bytes.Count(data, []byte("\n"))
+		if n > maxLines {
 			t.Errorf("%s has %d lines, more than %d", path, n, maxLines)
+		}
+		dir, err := filepath.Rel(top, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		if dir = filepath.ToSlash(dir); !strings.HasSuffix(path, "_test.go") {
+			lines[dir] += n
+			for above := range maxPackage {
+				if below, ok := strings.CutSuffix(above, "..."); ok && strings.HasPrefix(dir+"/", below) {
+					lines[above] += n
+				}
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for dir, n := range lines {
+		most, own := maxPackage[dir]
+		if !own {
+			most = maxPackage[""]
+		}
+		if n > most {
+			t.Errorf("%s has %d lines without tests, more than %d: a part of it is a package of its own", dir, n, most)
+		}
 	}
 	if seen < 10 {
 		t.Errorf("only %d Go files were found below %s", seen, top)
