@@ -109,8 +109,8 @@ func (a *app) execCommand() *cobra.Command {
 			o.sandboxOnly = onlyGiven(cmd.Flags(), sandboxOnly)
 			o.shape = onlyGiven(cmd.Flags(), append([]string{"sandbox", "workspace"}, sandboxOnly...))
 			o.wanted = onlyGiven(cmd.Flags(), []string{"background", "id", "agent", "session", "security", "ask", "wait-approval"})
-			if o.host == string(corral.HostSandbox) && !cmd.Flags().Changed("sandbox") && a.settings.Mode == daemon.ModeOff {
-				a.settings.Mode = daemon.ModeAll
+			if o.host == string(corral.HostSandbox) {
+				a.turnSandboxOn(cmd.Flags())
 			}
 			if err := o.named(cmd.Flags()); err != nil {
 				return err

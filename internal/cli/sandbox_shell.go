@@ -48,9 +48,7 @@ flags that commands of the sandbox are given.`,
 				}
 			}
 			o.host, o.pty, o.stdin, o.stdinGiven = string(corral.HostSandbox), true, true, true
-			if a.settings.Mode == daemon.ModeOff && !cmd.Flags().Changed("sandbox") {
-				a.settings.Mode = daemon.ModeAll
-			}
+			a.turnSandboxOn(cmd.Flags())
 			return a.exec(cmd.Context(), o, []string{shellText}, false)
 		},
 	}

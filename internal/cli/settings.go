@@ -52,6 +52,15 @@ func (a *app) addSandboxesFlags(cmd *cobra.Command) {
 // sandboxOnly are the flags that mean nothing without a sandbox.
 var sandboxOnly = []string{"image", "engine", "runtime", "driver", "workspace-access", "user", "memory", "cpus", "pids", "name", "ephemeral"}
 
+// turnSandboxOn is for a command that is sent to the sandbox. It sets the flag, because
+// what is configured counts only where no flag is given: sandbox.mode "off" does not have
+// the command run outside.
+func (a *app) turnSandboxOn(f *pflag.FlagSet) {
+	if a.settings.Mode == daemon.ModeOff && !f.Changed("sandbox") {
+		cmdline.Must(f.Set("sandbox", daemon.ModeAll))
+	}
+}
+
 // onlyGiven are those of the flags that are on the command line. What a variable
 // sets is for whichever commands it fits.
 func onlyGiven(f *pflag.FlagSet, names []string) []string {
