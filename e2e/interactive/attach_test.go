@@ -151,5 +151,10 @@ func TestExecTerminal(t *testing.T) {
 		d.until(shows(`^\^C\ncorral>$`))
 		d.types("exit 3", "Enter")
 		d.until(shows(`^code 3\ndesk>$`))
+		d.types(`corral exec -q --id top --pty 'exec htop'; echo code $?`, "Enter")
+		d.until(shows(`F10Quit`))
+		g.corral("kill", "-q", "--signal", "KILL", "top")
+		d.until(shows(`^code 137$`), lacks(`F10Quit`))
+		d.plain()
 	})
 }

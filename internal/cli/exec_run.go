@@ -127,6 +127,9 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 	if o.pty {
 		restore := front.OpenTerminal(&cmd)
 		defer restore()
+		if opt.Stdout != nil {
+			opt.Stdout = front.Output()
+		}
 	}
 	defer front.Remove()
 	if place.gateway != nil {

@@ -92,8 +92,8 @@ func (j *Job) end(number corral.Signal) {
 }
 
 // OpenTerminal gives cmd a terminal of the size of ours. If the input comes from our
-// terminal, it is made raw when the command has started. restore undoes that, and may
-// always be called.
+// terminal, it is made raw when the command has started. restore undoes that, and what
+// is left of the output to Output. It may always be called.
 func (j *Job) OpenTerminal(cmd *corral.Command) (restore func()) {
 	cmd.TTY = &corral.Size{}
 	for _, f := range []any{j.In, j.Out} {
@@ -104,6 +104,17 @@ func (j *Job) OpenTerminal(cmd *corral.Command) (restore func()) {
 		}
 	}
 	return j.tty.restore
+}
+
+// Output returns what the output of a command on a terminal is written to. A command
+// that is killed leaves our terminal as it used it, such as with the alternate screen.
+func (j *Job) Output() io.Writer {
+	if _, ok := terminal.Shows(j.Out); !ok {
+		return j.Out
+	}
+	j.tty.shown = &terminal.Screen{}
+	j.tty.out = j.Out
+	return io.MultiWriter(j.Out, j.tty.shown)
 }
 
 // HasTerminal reports whether OpenTerminal found ours.
@@ -127,6 +138,9 @@ func (j *Job) resize() {
 type tty struct {
 	file *os.File // nil: there is none
 	raw  *term.State
+
+	out   io.Writer
+	shown *terminal.Screen // follows the output to out; nil: nothing does
 }
 
 func (t *tty) makeRaw(s Streams) {
@@ -141,8 +155,11 @@ func (t *tty) makeRaw(s Streams) {
 	t.raw = raw
 }
 
-// restore undoes makeRaw.
+// restore undoes makeRaw, and what the output shown changed.
 func (t *tty) restore() {
+	if t.shown != nil && t.shown.Changed() {
+		_, _ = io.WriteString(t.out, t.shown.Leave()) // the terminal may be gone
+	}
 	if t.raw != nil {
 		// The terminal may be gone.
 		_ = term.Restore(int(t.file.Fd()), t.raw)
