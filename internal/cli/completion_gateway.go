@@ -63,8 +63,8 @@ func first(complete cobra.CompletionFunc) cobra.CompletionFunc {
 }
 
 // completeSessions completes the IDs of sessions, up to most of them (0: any
-// number), with their names.
-func (a *app) completeSessions(most int) cobra.CompletionFunc {
+// number), with their names: those that run, or those that have ended; nil: both.
+func (a *app) completeSessions(most int, running *bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if most > 0 && len(args) >= most {
 			return nil, noFiles
@@ -73,7 +73,7 @@ func (a *app) completeSessions(most int) cobra.CompletionFunc {
 		a.askClient(cmd, "", func(ctx context.Context, c *client.Client) error {
 			all, err := c.Sessions(ctx, false)
 			for _, s := range all {
-				if !slices.Contains(args, s.ID) {
+				if !slices.Contains(args, s.ID) && (running == nil || *running != s.Ended()) {
 					list = append(list, cobra.CompletionWithDesc(s.ID, stateCell(s).Text+", "+words.Printable(s.Name)))
 				}
 			}

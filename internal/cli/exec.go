@@ -101,7 +101,7 @@ func (a *app) execCommand() *cobra.Command {
 		Use:     "exec [flags] 'COMMAND' | exec [flags] -- PROGRAM [ARG]...",
 		Short:   "Run a command",
 		Long:    execLong,
-		Example: execExample,
+		Example: execExample, SuggestFor: []string{"run"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.localGiven = o.local
 			o.configured = !a.given("timeout")

@@ -51,7 +51,7 @@ type app struct {
 	defaults config.Exec     // of commands, by the configuration
 	settings daemon.Settings // after the command line and the environment were read
 	without  string          // why a command on this machine meets no policy, where one would expect it
-	helpErr  error           // of writing help, which cobra has no way to return
+	helpErr  error           // of help, which cobra has no way to return
 	misread  bool            // the command line's flags are not understood, so that --json may not be among them
 	quiet    bool
 	kept     *[]string // where warnings go instead of standard error; nil: nowhere
@@ -66,8 +66,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 		cmdline.PlainUsages(root)
 	}
 	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil && a.helpErr != nil {
-		err = fmt.Errorf("cannot write the help: %w", a.helpErr)
+	if err == nil {
+		err = a.helpErr
 	}
 	if !a.misread && wantsJSON(cmd.Flags()) && said(err) {
 		err = a.printJSON(newFailure(err), err)
@@ -242,6 +242,11 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 	like := slices.DeleteFunc(cmd.SuggestionsFor(args[0]), func(name string) bool {
 		return !strings.HasPrefix(args[0], name[:1]) && len(name) < 6
 	})
+	for _, c := range cmd.Commands() {
+		if slices.Contains(c.SuggestFor, args[0]) { // other programs call it so
+			like = []string{c.Name()}
+		}
+	}
 	if len(like) > 0 {
 		hint = "did you mean " + cmd.CommandPath() + " " + like[0] + "?"
 	}
@@ -249,8 +254,10 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 }
 
 func flagError(cmd *cobra.Command, err error) error {
-	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok && bad.GetFlag().Value.Type() == "bool" {
-		return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "--%s=%s: use true or false, or leave out the value", bad.GetFlag().Name, bad.GetValue())
+	// pflag's own types say no more than what Go's parsers do.
+	uses := map[string]string{"bool": "true or false, or leave out the value", "int": "a whole number", "float64": "a number"}
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok && uses[bad.GetFlag().Value.Type()] != "" {
+		return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "--%s=%s: use %s", bad.GetFlag().Name, bad.GetValue(), uses[bad.GetFlag().Value.Type()])
 	}
 	return corral.Errorf(corral.ErrInvalid, cmp.Or(corral.Hint(err), "see "+cmd.CommandPath()+" --help"), "%w", err)
 }
@@ -258,9 +265,13 @@ func flagError(cmd *cobra.Command, err error) error {
 // help prints what a command is for. All of it goes to standard output, because it was
 // asked for: mistakes get one line and a hint instead.
 func (a *app) help(cmd *cobra.Command, _ []string) {
+	if rest := cmd.Flags().Args(); len(rest) > 0 && cmd.HasSubCommands() && cmd.Name() != "help" {
+		a.helpErr = onlyCommands(cmd, rest) // corral foo --help
+		return
+	}
 	w := &bytes.Buffer{}
 	cmdline.WriteHelp(w, cmd, cmdline.Width(a.stdout))
 	if _, err := cmd.OutOrStdout().Write(w.Bytes()); err != nil {
-		a.helpErr = err
+		a.helpErr = fmt.Errorf("cannot write the help: %w", err)
 	}
 }
