@@ -44,7 +44,9 @@ func (j *Job) Start(p corral.Process) {
 	j.mu.Lock()
 	j.process = p
 	j.mu.Unlock()
-	j.resize() // the size may have changed since the start
+	ctx, cancel := context.WithTimeout(context.Background(), CallLimit)
+	defer cancel()
+	j.resize(ctx) // the size may have changed since the start
 }
 
 func (j *Job) current() corral.Process {
@@ -120,17 +122,10 @@ func (j *Job) Output() io.Writer {
 // HasTerminal reports whether OpenTerminal found ours.
 func (j *Job) HasTerminal() bool { return j.tty.file != nil }
 
-// resize passes the size of our terminal on. It ignores errors: a wrong size is no
-// reason to stop.
-func (j *Job) resize() {
-	p := j.current()
-	if p == nil || j.tty.file == nil {
-		return
-	}
-	if size := j.tty.size(); *size != (corral.Size{}) {
-		ctx, cancel := context.WithTimeout(context.Background(), CallLimit)
-		defer cancel()
-		_ = p.Resize(ctx, *size)
+// resize passes the size of our terminal on.
+func (j *Job) resize(ctx context.Context) {
+	if p := j.current(); p != nil {
+		j.tty.sendSize(ctx, p.Resize)
 	}
 }
 
@@ -174,6 +169,29 @@ func (t *tty) size() *corral.Size {
 		return &corral.Size{}
 	}
 	return &corral.Size{Rows: uint16(rows), Cols: uint16(cols)}
+}
+
+// sendSize calls resize with the size of our terminal until it has arrived, since the
+// gateway or the node may be away for a time. It ignores other errors: a wrong size is no
+// reason to stop.
+func (t *tty) sendSize(ctx context.Context, resize func(context.Context, corral.Size) error) {
+	for t.file != nil && ctx.Err() == nil {
+		size := t.size() // it may have changed again
+		if *size == (corral.Size{}) {
+			return
+		}
+		call, cancel := context.WithTimeout(ctx, CallLimit)
+		err := resize(call, *size)
+		away := errors.Is(err, corral.ErrUnavailable) || call.Err() != nil
+		cancel()
+		if err == nil || !away {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(RetryPause):
+		}
+	}
 }
 
 // Telling is an Executor that reports each process that it started.
