@@ -38,7 +38,7 @@ func (a *app) addSandboxesFlags(cmd *cobra.Command) {
 	cmdline.AddChoice(cmd, &s.Workspace.Access, "workspace-access", "what a sandbox may do with it (default none, or rw with --workspace)", "none", "ro", "rw")
 	f.StringVar(&s.Isolation.User, "user", "", "`UID:GID`: who commands run as in it, never root (default the owner of the workspace; see docs/reference/cli.md)")
 	f.Var(cmdline.Size{Bytes: &s.Resources.Memory, Unlimited: true}, "memory", "`SIZE`: memory it may use, such as 512m, or unlimited (default 2g)")
-	f.Var(cmdline.Count[float64]{N: &s.Resources.CPUs}, "cpus", "`N`: processors it may use, such as 0.5, or unlimited (default 2)")
+	f.Var(cmdline.Count[float64]{N: &s.Resources.CPUs}, "cpus", "`N`: processors it may use, such as 0.5, or unlimited (default 2, but at most half of those of the engine's machine)")
 	f.Var(cmdline.Count[int64]{N: &s.Resources.Pids}, "pids", "`N`: processes it may have, or unlimited (default 512)")
 	fromEnvironment(f, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids")
 	cmdline.Group(f, groupSandbox, "sandbox", "image", "engine", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids")
