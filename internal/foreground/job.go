@@ -110,13 +110,38 @@ func (j *Job) OpenTerminal(cmd *corral.Command) (restore func()) {
 
 // Output returns what the output of a command on a terminal is written to. A command
 // that is killed leaves our terminal as it used it, such as with the alternate screen.
-func (j *Job) Output() io.Writer {
+// The first past bytes of the output were answered by a terminal when they were new.
+func (j *Job) Output(past int64) io.Writer {
 	if _, ok := terminal.Shows(j.Out); !ok {
 		return j.Out
 	}
 	j.tty.shown = &terminal.Screen{}
 	j.tty.out = j.Out
-	return io.MultiWriter(j.Out, j.tty.shown)
+	return &shower{Writer: io.MultiWriter(j.Out, j.tty.shown), left: past}
+}
+
+// A shower leaves out the queries in old output: our terminal would answer them, and the
+// answers would be typed.
+type shower struct {
+	io.Writer
+	past terminal.Past
+	left int64 // bytes of old output that are to come
+}
+
+func (s *shower) Write(p []byte) (int, error) {
+	if s.left == 0 {
+		return s.Writer.Write(p)
+	}
+	old := min(s.left, int64(len(p)))
+	s.left -= old
+	data := s.past.Show(p[:old])
+	if s.left == 0 {
+		data = append(append(data, s.past.Rest()...), p[old:]...)
+	}
+	if _, err := s.Writer.Write(data); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // HasTerminal reports whether OpenTerminal found ours.

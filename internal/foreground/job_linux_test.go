@@ -1,6 +1,7 @@
 package foreground
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -49,4 +50,22 @@ func TestSizeArrives(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	terminal.sendSize(ctx, func(context.Context, corral.Size) error { cancel(); return errors.Join(corral.ErrUnavailable) })
+}
+
+// A query in old output is not answered again, wherever the output is cut; one in new
+// output is.
+func TestOldQueries(t *testing.T) {
+	const old, fresh = "a\x1b[6nb\x1b[1mc\x1b[", "c\x1b[6nd"
+	for cut := range len(old + fresh) {
+		var got bytes.Buffer
+		s := shower{Writer: &got, left: int64(len(old))}
+		for _, part := range []string{(old + fresh)[:cut], (old + fresh)[cut:]} {
+			if n, err := s.Write([]byte(part)); n != len(part) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if want := "ab\x1b[1mc\x1b[" + fresh; got.String() != want {
+			t.Errorf("cut at %d: %q, want %q", cut, got.String(), want)
+		}
+	}
 }
