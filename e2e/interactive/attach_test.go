@@ -151,5 +151,27 @@ func TestExecTerminal(t *testing.T) {
 		d.until(shows(`^\^C\ncorral>$`))
 		d.types("exit 3", "Enter")
 		d.until(shows(`^code 3\ndesk>$`))
+
+		// A session that exists already is shown from its beginning, and what it asked
+		// then is not answered again.
+		const session = `--id again --pty "PS1='corral> ' exec bash --norc -i"`
+		d.types("clear; corral exec -q --background "+session+" && corral attach again", "Enter")
+		d.until(shows(`^corral>$`))
+		d.types(`read -rsdR -p $'abc\e[6n' report; echo "<${report#*[}>"`, "Enter")
+		d.until(shows(`^abc<[0-9]+;4>\ncorral>$`))
+		d.types("C-p", "C-q")
+		d.until(shows(`^detached from again`), shows(`^desk>$`))
+		d.types("clear; corral exec -q "+session+"; echo code $?", "Enter")
+		d.until(shows(`^abc<[0-9]+;4>\ncorral>$`))
+		d.types("echo still there", "Enter")
+		d.until(shows(`^corral> echo still there$`), shows(`^still there$`))
+		d.types("exit 4", "Enter")
+		d.until(shows(`^code 4\ndesk>$`))
+
+		d.types(`corral exec -q --id top --pty 'exec htop'; echo code $?`, "Enter")
+		d.until(shows(`F10Quit`))
+		g.corral("kill", "-q", "--signal", "KILL", "top")
+		d.until(shows(`^code 137$`), lacks(`F10Quit`))
+		d.plain()
 	})
 }

@@ -99,7 +99,7 @@ func (a commands) execCommand() *cobra.Command {
 		Use:     "exec [flags] 'COMMAND' | exec [flags] -- PROGRAM [ARG]...",
 		Short:   "Run a command",
 		Long:    execLong,
-		Example: execExample,
+		Example: execExample, SuggestFor: []string{"run"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.localGiven = o.local
 			o.configured = !a.Given("timeout")
@@ -107,8 +107,8 @@ func (a commands) execCommand() *cobra.Command {
 			o.sandboxOnly = app.OnlyGiven(cmd.Flags(), app.SandboxOnly)
 			o.shape = app.OnlyGiven(cmd.Flags(), append([]string{"sandbox", "workspace"}, app.SandboxOnly...))
 			o.wanted = app.OnlyGiven(cmd.Flags(), []string{"background", "id", "agent", "session", "security", "ask", "wait-approval"})
-			if o.host == string(corral.HostSandbox) && !cmd.Flags().Changed("sandbox") && a.Settings.Mode == daemon.ModeOff {
-				a.Settings.Mode = daemon.ModeAll
+			if o.host == string(corral.HostSandbox) {
+				a.TurnSandboxOn(cmd.Flags())
 			}
 			if err := o.named(cmd.Flags()); err != nil {
 				return err

@@ -112,6 +112,9 @@ func (a commands) runCommand(ctx context.Context, o *execFlags, args []string, p
 	if o.pty {
 		restore := front.OpenTerminal(&cmd)
 		defer restore()
+		if opt.Stdout != nil {
+			opt.Stdout = front.Output(place.past(ctx, o.id))
+		}
 	}
 	defer front.Remove()
 	if place.gateway != nil {
@@ -140,6 +143,22 @@ type place struct {
 	daemon.Executor
 	host    corral.Host // where it leads; empty: not known
 	gateway *client.Client
+}
+
+// past is how much output a session of that ID has already; nothing if it is new.
+func (p place) past(ctx context.Context, id string) int64 {
+	if p.gateway == nil || id == "" {
+		return 0
+	}
+	session, err := p.gateway.Session(ctx, id)
+	if err != nil {
+		return 0 // there is none, or the start says what is wrong
+	}
+	stat, err := session.Log().Stat(ctx)
+	if err != nil {
+		return 0
+	}
+	return stat.Size - stat.Gap()
 }
 
 // open says where a command runs, and connects to it.

@@ -43,7 +43,7 @@ type commands struct{ *app.App }
 // A program is corral with one command line.
 type program struct {
 	commands
-	helpErr error // of writing help, which cobra has no way to return
+	helpErr error // of help, which cobra has no way to return
 	misread bool  // the command line's flags are not understood, so that --json may not be among them
 }
 
@@ -55,8 +55,8 @@ func (a commands) run(ctx context.Context, args []string) int {
 		cmdline.PlainUsages(root)
 	}
 	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil && p.helpErr != nil {
-		err = fmt.Errorf("cannot write the help: %w", p.helpErr)
+	if err == nil {
+		err = p.helpErr
 	}
 	if !p.misread && app.WantsJSON(cmd.Flags()) && app.Said(err) {
 		err = a.PrintJSON(app.NewFailure(err), err)
@@ -150,8 +150,10 @@ func helpOn(cmd *cobra.Command, args []string) error {
 }
 
 func flagError(cmd *cobra.Command, err error) error {
-	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok && bad.GetFlag().Value.Type() == "bool" {
-		return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "--%s=%s: use true or false, or leave out the value", bad.GetFlag().Name, bad.GetValue())
+	// pflag's own types say no more than what Go's parsers do.
+	uses := map[string]string{"bool": "true or false, or leave out the value", "int": "a whole number", "float64": "a number"}
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok && uses[bad.GetFlag().Value.Type()] != "" {
+		return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "--%s=%s: use %s", bad.GetFlag().Name, bad.GetValue(), uses[bad.GetFlag().Value.Type()])
 	}
 	return corral.Errorf(corral.ErrInvalid, cmp.Or(corral.Hint(err), "see "+cmd.CommandPath()+" --help"), "%w", err)
 }
@@ -159,9 +161,13 @@ func flagError(cmd *cobra.Command, err error) error {
 // help prints what a command is for. All of it goes to standard output, because it was
 // asked for: mistakes get one line and a hint instead.
 func (p *program) help(cmd *cobra.Command, _ []string) {
+	if rest := cmd.Flags().Args(); len(rest) > 0 && cmd.HasSubCommands() && cmd.Name() != "help" {
+		p.helpErr = app.OnlyCommands(cmd, rest) // corral foo --help
+		return
+	}
 	w := &bytes.Buffer{}
 	cmdline.WriteHelp(w, cmd, cmdline.Width(p.Stdout))
 	if _, err := cmd.OutOrStdout().Write(w.Bytes()); err != nil {
-		p.helpErr = err
+		p.helpErr = fmt.Errorf("cannot write the help: %w", err)
 	}
 }

@@ -49,9 +49,7 @@ flags that commands of the sandbox are given.`,
 				}
 			}
 			o.host, o.pty, o.stdin, o.stdinGiven = string(corral.HostSandbox), true, true, true
-			if a.Settings.Mode == daemon.ModeOff && !cmd.Flags().Changed("sandbox") {
-				a.Settings.Mode = daemon.ModeAll
-			}
+			a.TurnSandboxOn(cmd.Flags())
 			return a.exec(cmd.Context(), o, []string{shellText}, false)
 		},
 	}

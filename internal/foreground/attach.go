@@ -82,7 +82,7 @@ func (t *attachment) run(ctx context.Context) (*session.Status, error) {
 	if t.status.TTY && terminal.Is(t.In) {
 		t.tty.file = t.In
 	}
-	defer onSignals(func() { t.resize(ctx) }, func(corral.Signal) { t.detach() })()
+	defer onSignals(t.resize, func(corral.Signal) { t.detach() })()
 	t.greet(input)
 	if t.status.TTY && input && terminal.Is(t.In) {
 		t.tty.makeRaw(t.Streams)
@@ -150,18 +150,15 @@ func (t *attachment) warn(text string) {
 // resize tells the session the size of our terminal.
 func (t *attachment) resize(ctx context.Context) { t.resizeTo(ctx, func(*corral.Size) {}) }
 
-// resizeTo does that with a changed size. It ignores errors: the gateway may be away,
-// and a wrong size is no reason to stop.
+// resizeTo does that with a changed size.
 func (t *attachment) resizeTo(ctx context.Context, change func(*corral.Size)) {
-	if t.tty.file == nil || t.status.Ended() {
+	if t.status.Ended() {
 		return
 	}
-	if size := t.tty.size(); *size != (corral.Size{}) {
-		change(size)
-		ctx, cancel := context.WithTimeout(ctx, CallLimit)
-		defer cancel()
-		_ = t.term.Resize(ctx, *size)
-	}
+	t.tty.sendSize(ctx, func(ctx context.Context, size corral.Size) error {
+		change(&size)
+		return t.term.Resize(ctx, size)
+	})
 }
 
 // feed passes a pipe or a file to the session. If not all of it arrives, that is an

@@ -82,6 +82,8 @@ const redrawPause = 100 * time.Millisecond
 
 // draw makes the program draw for the size of our terminal.
 func (t *attachment) draw(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, CallLimit)
+	defer cancel()
 	if t.redraw {
 		t.resizeTo(ctx, func(s *corral.Size) { s.Rows = max(1, s.Rows-1) })
 		select {

@@ -44,7 +44,9 @@ func (j *Job) Start(p corral.Process) {
 	j.mu.Lock()
 	j.process = p
 	j.mu.Unlock()
-	j.resize() // the size may have changed since the start
+	ctx, cancel := context.WithTimeout(context.Background(), CallLimit)
+	defer cancel()
+	j.resize(ctx) // the size may have changed since the start
 }
 
 func (j *Job) current() corral.Process {
@@ -92,8 +94,8 @@ func (j *Job) end(number corral.Signal) {
 }
 
 // OpenTerminal gives cmd a terminal of the size of ours. If the input comes from our
-// terminal, it is made raw when the command has started. restore undoes that, and may
-// always be called.
+// terminal, it is made raw when the command has started. restore undoes that, and what
+// is left of the output to Output. It may always be called.
 func (j *Job) OpenTerminal(cmd *corral.Command) (restore func()) {
 	cmd.TTY = &corral.Size{}
 	for _, f := range []any{j.In, j.Out} {
@@ -106,20 +108,49 @@ func (j *Job) OpenTerminal(cmd *corral.Command) (restore func()) {
 	return j.tty.restore
 }
 
+// Output returns what the output of a command on a terminal is written to. A command
+// that is killed leaves our terminal as it used it, such as with the alternate screen.
+// The first past bytes of the output were answered by a terminal when they were new.
+func (j *Job) Output(past int64) io.Writer {
+	if _, ok := terminal.Shows(j.Out); !ok {
+		return j.Out
+	}
+	j.tty.shown = &terminal.Screen{}
+	j.tty.out = j.Out
+	return &shower{Writer: io.MultiWriter(j.Out, j.tty.shown), left: past}
+}
+
+// A shower leaves out the queries in old output: our terminal would answer them, and the
+// answers would be typed.
+type shower struct {
+	io.Writer
+	past terminal.Past
+	left int64 // bytes of old output that are to come
+}
+
+func (s *shower) Write(p []byte) (int, error) {
+	if s.left == 0 {
+		return s.Writer.Write(p)
+	}
+	old := min(s.left, int64(len(p)))
+	s.left -= old
+	data := s.past.Show(p[:old])
+	if s.left == 0 {
+		data = append(append(data, s.past.Rest()...), p[old:]...)
+	}
+	if _, err := s.Writer.Write(data); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
 // HasTerminal reports whether OpenTerminal found ours.
 func (j *Job) HasTerminal() bool { return j.tty.file != nil }
 
-// resize passes the size of our terminal on. It ignores errors: a wrong size is no
-// reason to stop.
-func (j *Job) resize() {
-	p := j.current()
-	if p == nil || j.tty.file == nil {
-		return
-	}
-	if size := j.tty.size(); *size != (corral.Size{}) {
-		ctx, cancel := context.WithTimeout(context.Background(), CallLimit)
-		defer cancel()
-		_ = p.Resize(ctx, *size)
+// resize passes the size of our terminal on.
+func (j *Job) resize(ctx context.Context) {
+	if p := j.current(); p != nil {
+		j.tty.sendSize(ctx, p.Resize)
 	}
 }
 
@@ -127,6 +158,9 @@ func (j *Job) resize() {
 type tty struct {
 	file *os.File // nil: there is none
 	raw  *term.State
+
+	out   io.Writer
+	shown *terminal.Screen // follows the output to out; nil: nothing does
 }
 
 func (t *tty) makeRaw(s Streams) {
@@ -141,8 +175,11 @@ func (t *tty) makeRaw(s Streams) {
 	t.raw = raw
 }
 
-// restore undoes makeRaw.
+// restore undoes makeRaw, and what the output shown changed.
 func (t *tty) restore() {
+	if t.shown != nil && t.shown.Changed() {
+		_, _ = io.WriteString(t.out, t.shown.Leave()) // the terminal may be gone
+	}
 	if t.raw != nil {
 		// The terminal may be gone.
 		_ = term.Restore(int(t.file.Fd()), t.raw)
@@ -157,6 +194,29 @@ func (t *tty) size() *corral.Size {
 		return &corral.Size{}
 	}
 	return &corral.Size{Rows: uint16(rows), Cols: uint16(cols)}
+}
+
+// sendSize calls resize with the size of our terminal until it has arrived, since the
+// gateway or the node may be away for a time. It ignores other errors: a wrong size is no
+// reason to stop.
+func (t *tty) sendSize(ctx context.Context, resize func(context.Context, corral.Size) error) {
+	for t.file != nil && ctx.Err() == nil {
+		size := t.size() // it may have changed again
+		if *size == (corral.Size{}) {
+			return
+		}
+		call, cancel := context.WithTimeout(ctx, CallLimit)
+		err := resize(call, *size)
+		away := errors.Is(err, corral.ErrUnavailable) || call.Err() != nil
+		cancel()
+		if err == nil || !away {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(RetryPause):
+		}
+	}
 }
 
 // Telling is an Executor that reports each process that it started.

@@ -60,8 +60,9 @@ func Serving(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// onSignals passes this program's signals on until stop is called.
-func onSignals(resize func(), end func(corral.Signal)) (stop func()) {
+// onSignals passes this program's signals on until stop is called. resize may take its
+// time, until its context ends; other signals do not wait for it.
+func onSignals(resize func(context.Context), end func(corral.Signal)) (stop func()) {
 	// Buffered, because the runtime drops signals that find no receiver.
 	c := make(chan os.Signal, 16)
 	for _, s := range forwarded {
@@ -69,27 +70,41 @@ func onSignals(resize func(), end func(corral.Signal)) (stop func()) {
 			signal.Notify(c, s)
 		}
 	}
-	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	resized := make(chan struct{}, 1)
 	var owned sync.WaitGroup
+	owned.Go(func() {
+		for {
+			select {
+			case <-resized:
+				resize(ctx)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 	owned.Go(func() {
 		for {
 			select {
 			case got := <-c:
 				switch n := number(got); n {
 				case corral.SIGWINCH:
-					resize()
+					select {
+					case resized <- struct{}{}:
+					default: // one is to come that reads the size of now
+					}
 				case corral.SIGPIPE: // the write that caused it fails, and that is handled there
 				default:
 					end(n)
 				}
-			case <-done:
+			case <-ctx.Done():
 				return
 			}
 		}
 	})
 	return func() {
 		signal.Stop(c)
-		close(done)
+		cancel()
 		owned.Wait()
 	}
 }

@@ -96,6 +96,9 @@ func (s *Screen) FullScreen() bool {
 	return slices.ContainsFunc(alternateScreens, func(mode string) bool { return s.set[mode] != "" })
 }
 
+// Changed reports whether a setting is not as on a new terminal.
+func (s *Screen) Changed() bool { return len(s.set) > 0 }
+
 // Clone returns a copy of the state.
 func (s *Screen) Clone() *Screen {
 	return &Screen{set: maps.Clone(s.set), held: bytes.Clone(s.held), open: s.open}

@@ -344,3 +344,11 @@ func TestSignalAfterEnd(t *testing.T) {
 		t.Errorf("by the PID of a command that runs: found %d, %v", found, err)
 	}
 }
+
+// Where the terminal edits the line, Backspace erases a character and not one of its bytes.
+func TestTerminalErasesCharacters(t *testing.T) {
+	x := box(t, startSSHD(t).open(t))
+	if out, err := try(t, x, corral.Command{Shell: "stty -a | grep -ow -e -*iutf8", TTY: &corral.Size{}}); err != nil || out != "iutf8\r\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}

@@ -103,7 +103,8 @@ func windowOf(s corral.Size) window {
 }
 
 // rawModes make a terminal pass the script unchanged and without an echo (RFC 4254,
-// section 8). The script sets the usual modes again.
+// section 8). The script sets the usual modes again. One of them is for the command, as
+// with ssh: Backspace erases a whole character (RFC 8160).
 var rawModes = func() string {
 	var b []byte
 	for _, off := range []uint8{
@@ -112,6 +113,7 @@ var rawModes = func() string {
 	} {
 		b = append(b, off, 0, 0, 0, 0)
 	}
+	b = append(b, ssh.IUTF8, 0, 0, 0, 1)
 	return string(append(b, 0))
 }()
 

@@ -125,6 +125,11 @@ func OnlyCommands(cmd *cobra.Command, args []string) error {
 	like := slices.DeleteFunc(cmd.SuggestionsFor(args[0]), func(name string) bool {
 		return !strings.HasPrefix(args[0], name[:1]) && len(name) < 6
 	})
+	for _, c := range cmd.Commands() {
+		if slices.Contains(c.SuggestFor, args[0]) { // other programs call it so
+			like = []string{c.Name()}
+		}
+	}
 	if len(like) > 0 {
 		hint = "did you mean " + cmd.CommandPath() + " " + like[0] + "?"
 	}

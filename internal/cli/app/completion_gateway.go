@@ -66,8 +66,8 @@ func First(complete cobra.CompletionFunc) cobra.CompletionFunc {
 }
 
 // CompleteSessions completes the IDs of sessions, up to most of them (0: any
-// number), with their names.
-func (a *App) CompleteSessions(most int) cobra.CompletionFunc {
+// number), with their names: those that run, or those that have ended; nil: both.
+func (a *App) CompleteSessions(most int, running *bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if most > 0 && len(args) >= most {
 			return nil, NoFiles
@@ -76,7 +76,7 @@ func (a *App) CompleteSessions(most int) cobra.CompletionFunc {
 		a.askClient(cmd, "", func(ctx context.Context, c *client.Client) error {
 			all, err := c.Sessions(ctx, false)
 			for _, s := range all {
-				if !slices.Contains(args, s.ID) {
+				if !slices.Contains(args, s.ID) && (running == nil || *running != s.Ended()) {
 					list = append(list, cobra.CompletionWithDesc(s.ID, StateCell(s).Text+", "+words.Printable(s.Name)))
 				}
 			}

@@ -42,7 +42,7 @@ func (a *App) AddSandboxesFlags(cmd *cobra.Command) {
 	cmdline.AddChoice(cmd, &s.Workspace.Access, "workspace-access", "what a sandbox may do with it (default none, or rw with --workspace)", "none", "ro", "rw")
 	f.StringVar(&s.Isolation.User, "user", "", "`UID:GID`: who commands run as in it, never root (default the owner of the workspace; see docs/reference/cli.md)")
 	f.Var(cmdline.Size{Bytes: &s.Resources.Memory, Unlimited: true}, "memory", "`SIZE`: memory it may use, such as 512m, or unlimited (default 2g)")
-	f.Var(cmdline.Count[float64]{N: &s.Resources.CPUs}, "cpus", "`N`: processors it may use, such as 0.5, or unlimited (default 2)")
+	f.Var(cmdline.Count[float64]{N: &s.Resources.CPUs}, "cpus", "`N`: processors it may use, such as 0.5, or unlimited (default 2, but at most half of those of the engine's machine)")
 	f.Var(cmdline.Count[int64]{N: &s.Resources.Pids}, "pids", "`N`: processes it may have, or unlimited (default 512)")
 	FromEnvironment(f, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids")
 	cmdline.Group(f, groupSandbox, "sandbox", "image", "engine", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids")
@@ -55,6 +55,15 @@ func (a *App) AddSandboxesFlags(cmd *cobra.Command) {
 
 // SandboxOnly are the flags that mean nothing without a sandbox.
 var SandboxOnly = []string{"image", "engine", "runtime", "driver", "workspace-access", "user", "memory", "cpus", "pids", "name", "ephemeral"}
+
+// TurnSandboxOn is for a command that is sent to the sandbox. It sets the flag, because
+// what is configured counts only where no flag is given: sandbox.mode "off" does not have
+// the command run outside.
+func (a *App) TurnSandboxOn(f *pflag.FlagSet) {
+	if a.Settings.Mode == daemon.ModeOff && !f.Changed("sandbox") {
+		cmdline.Must(f.Set("sandbox", daemon.ModeAll))
+	}
+}
 
 // OnlyGiven are those of the flags that are on the command line. What a variable
 // sets is for whichever commands it fits.

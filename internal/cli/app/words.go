@@ -32,6 +32,8 @@ var flagWords = strings.NewReplacer(
 	"send a key (corral keys create), or the token in gateway.token in the gateway's state directory", "give corral login a key that corral keys create made there; with CORRAL_URL, name the gateway's token file, gateway.token in its state directory, in CORRAL_TOKEN_FILE",
 	"give data, or eof=true", "give the data, - for what corral reads itself, or --eof",
 	" in the header Corral-Agent", " with --agent",
+	"start the command with background=true or pty=true to write to it", "start the command with --background --stdin, or with --pty, to write to it",
+	"start the command with pty=true", "start the command with --pty",
 	"give another working directory", "give another --workdir",
 )
 

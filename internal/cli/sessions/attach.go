@@ -40,7 +40,7 @@ func (a commands) attachCommand() *cobra.Command {
 		Long: attachLong,
 		Example: `  corral attach server
   corral attach --detach-keys ctrl-a,d repl`,
-		Args: oneSession, ValidArgsFunction: a.CompleteSessions(1),
+		Args: oneSession, ValidArgsFunction: a.CompleteSessions(1, nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.attach(cmd.Context(), o, args[0])
 		},

@@ -94,7 +94,7 @@ On a terminal colours and movements of the cursor are passed on, and nothing
 that reaches beyond the screen, such as the clipboard or the title; --raw
 passes on all.`,
 		Example: `  corral logs --follow --tail 20 server`,
-		Args:    oneSession, ValidArgsFunction: a.CompleteSessions(1),
+		Args:    oneSession, ValidArgsFunction: a.CompleteSessions(1, nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withSession(cmd.Context(), agent, args[0], func(ctx context.Context, p *client.Process) error {
 				return a.copyLog(ctx, p.Log(), &w, follow, raw)

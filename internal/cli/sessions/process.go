@@ -277,7 +277,14 @@ var keyNames = []string{
 }
 
 func (a commands) completeAction(act action) cobra.CompletionFunc {
-	sessions := a.CompleteSessions(1)
+	var running *bool
+	switch act.name {
+	case tool.ActionWrite, tool.ActionSendKeys, tool.ActionSubmit, tool.ActionPaste, tool.ActionResize, tool.ActionKill:
+		running = new(true)
+	case tool.ActionClear:
+		running = new(false)
+	}
+	sessions := a.CompleteSessions(1, running)
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 && act.name == tool.ActionSendKeys {
 			return keyNames, app.NoFiles

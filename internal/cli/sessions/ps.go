@@ -22,7 +22,7 @@ func (a commands) psCommand() *cobra.Command {
 	var agent string
 	var all bool
 	cmd := &cobra.Command{
-		Use: "ps [flags]", Short: "List the sessions of the gateway",
+		Use: "ps [flags]", Short: "List the sessions of the gateway", SuggestFor: []string{"ls", "list", "sessions"},
 		Long: `List the sessions that run, the newest first; with --all also those that have
 ended. --agent '*' lists those of every agent. With --quiet only IDs are printed.
 

@@ -17,11 +17,11 @@ import (
 func (a commands) killCommand() *cobra.Command {
 	var agent, signal string
 	cmd := &cobra.Command{
-		Use: "kill [flags] ID...", Short: "End sessions",
+		Use: "kill [flags] ID...", Short: "End sessions", SuggestFor: []string{"stop"},
 		Long: `End sessions: SIGTERM to the whole process tree, and SIGKILL to what is left of it
 after a while. It returns when they have ended. With --signal only that signal
 is sent.`,
-		Args: cmdline.AtLeastOne("ID of a session"), ValidArgsFunction: a.CompleteSessions(0),
+		Args: cmdline.AtLeastOne("ID of a session"), ValidArgsFunction: a.CompleteSessions(0, new(true)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var number corral.Signal
 			if signal != "" {
@@ -81,7 +81,7 @@ func (a commands) waitCommand() *cobra.Command {
 		Use: "wait [flags] ID", Short: "Wait for the end of a session",
 		Long: `Wait for the end of a session, also across restarts of the gateway. The exit code
 is the command's, as that of corral exec. With --json how it ended is printed.`,
-		Args: oneSession, ValidArgsFunction: a.CompleteSessions(1),
+		Args: oneSession, ValidArgsFunction: a.CompleteSessions(1, nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withSession(cmd.Context(), agent, args[0], func(ctx context.Context, p *client.Process) error {
 				// What Wait has to say the status says as well.
