@@ -38,6 +38,7 @@ type Executor struct {
 	wg   sync.WaitGroup
 	turn chan struct{} // a token: whose turn it is to choose, make or give up boxes
 	used atomic.Bool   // that it was used is written, and will be once more
+	had  bool          // commands went to a box, which may be gone; guarded by lockSandbox
 
 	mu       sync.Mutex
 	closed   bool
@@ -259,7 +260,7 @@ func (e *Executor) remove(ctx context.Context, workspace, forget bool) error {
 		return err
 	}
 	if rec.Boxes = nil; workspace {
-		rec.Workspace = ""
+		rec.Workspace, e.had = "", false
 	}
 	return saveSandbox(e.stateDir, rec, true)
 }

@@ -86,5 +86,18 @@ func (b *box) prepare(s *setup, cmd corral.Command) (pathenv.Plan, error) {
 		p = s.planner(b.Env)
 		b.planner.Store(p)
 	}
-	return p.prepare(cmd)
+	plan, err := p.prepare(cmd)
+	if err == nil && b.replaces.Swap(false) {
+		plan.Warnings = append(plan.Warnings, s.newContainer())
+	}
+	return plan, err
+}
+
+// newContainer is for a caller that counts on a server that it started, or on a file in /tmp.
+func (s *setup) newContainer() string {
+	where := " outside of the workspace"
+	if s.inMemory() {
+		where = ""
+	}
+	return "The sandbox has a new container: what commands left running in the last one, and files that they wrote" + where + ", are not in it."
 }
