@@ -119,6 +119,7 @@ func (e *Executor) Start(ctx context.Context, cmd corral.Command) (corral.Proces
 	if err := e.wake(ctx); err != nil {
 		return nil, err
 	}
+	e.followOwner()
 	for n := 1; ; n++ {
 		b, x, err := e.enter(ctx, cmd)
 		if err != nil {

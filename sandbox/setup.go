@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/corral-exec/corral"
@@ -15,17 +16,31 @@ import (
 // does not change.
 type setup struct {
 	Config
+	asked    Config // as it was given
 	hash     string
 	warnings []string // for every command
 }
 
 func newSetup(cfg Config) (*setup, error) {
+	asked := cfg
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &setup{Config: cfg, hash: fmt.Sprintf("%x", sha256.Sum256(cfg.plan().Canonical()))}
+	s := &setup{Config: cfg, asked: asked, hash: fmt.Sprintf("%x", sha256.Sum256(cfg.plan().Canonical()))}
 	s.warnings = s.ownerWarning()
 	return s, nil
+}
+
+// followOwner has commands run as the workspace's new owner, if it was given away since it was
+// found to be no user's that commands can be.
+func (e *Executor) followOwner() {
+	old := e.set.Load()
+	if len(old.warnings) == 0 {
+		return
+	}
+	if set, err := newSetup(old.asked); err == nil && !slices.Equal(set.warnings, old.warnings) {
+		e.set.CompareAndSwap(old, set)
+	}
 }
 
 // ownerWarning says when files will not have the owner that one would expect.
