@@ -19,6 +19,26 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
+// A session that has ended cannot be killed. It is said how what it left can be.
+func TestKillOfWhatWasLeft(t *testing.T) {
+	l := open(t, hostexec.Config{WardenPath: wardenbintest.Build(t)}, testdir.New(t))
+	for command, left := range map[string]bool{"sleep 300 & true": true, "true": false} {
+		s, err := l.Begin(t.Context(), session.Options{Background: true, Command: corral.Command{Args: []string{"/bin/sh", "-c", command}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Watch(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Kill(t.Context()); !errors.Is(err, corral.ErrEnded) || strings.Contains(corral.Hint(err), "--signal KILL "+s.ID()) != left {
+			t.Errorf("%s: %v (%s)", command, err, corral.Hint(err))
+		}
+		if err := s.Signal(t.Context(), corral.SIGKILL); errors.Is(err, corral.ErrEnded) == left {
+			t.Errorf("%s: a signal: %v", command, err)
+		}
+	}
+}
+
 // A shell dies of SIGTERM at once. What it ran has the rest of the grace to end, and no more.
 func TestKillReachesWhatAShellLeaves(t *testing.T) {
 	l := open(t, hostexec.Config{WardenPath: wardenbintest.Build(t)}, testdir.New(t))

@@ -158,7 +158,11 @@ func (s *Session) beginKill(reason Reason) (<-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.end != nil {
-		return nil, corral.Errorf(corral.ErrEnded, "", "session %s has ended", s.id)
+		hint := ""
+		if s.hasLeft() {
+			hint = "a signal reaches what it left running: corral kill --signal KILL " + s.id
+		}
+		return nil, corral.Errorf(corral.ErrEnded, hint, "session %s has ended", s.id)
 	}
 	if s.killed != nil {
 		return s.killed, nil
@@ -220,13 +224,16 @@ func (s *Session) tryKill() error {
 
 // killRest ends what the command left, which has ended within its grace.
 func (s *Session) killRest(p corral.Process, grace time.Duration) error {
-	if s.end.Exit == nil || len(s.end.Exit.Orphans) == 0 {
+	if !s.hasLeft() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(s.m.life, max(grace, 0)+killLimit)
 	defer cancel()
 	return leftover.End(ctx, p, grace)
 }
+
+// hasLeft reports whether the command of a session that has ended left processes then.
+func (s *Session) hasLeft() bool { return s.end.Exit != nil && len(s.end.Exit.Orphans) > 0 }
 
 // endsWithin reports whether the session ends within d.
 func (s *Session) endsWithin(d time.Duration) bool {
