@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/leftover"
 )
 
 // Options configure the input and output of Run.
@@ -78,6 +79,7 @@ type run struct {
 	got collector
 
 	fail  context.CancelCauseFunc // stops the command
+	exit  corral.Exit             // what Wait has returned
 	ended chan struct{}           // closed when Wait has returned
 	reads atomic.Int64            // chunks read from the log
 
@@ -121,10 +123,9 @@ func (r *run) finish(ctx context.Context) (Result, error) {
 		case <-work.Done():
 		}
 	})
-	var exit corral.Exit
 	var waitErr error
 	owned.Go(func() { // waits for the command's end
-		exit, waitErr = r.p.Wait(work)
+		r.exit, waitErr = r.p.Wait(work)
 		close(r.ended)
 		if waitErr != nil {
 			if errors.Is(waitErr, corral.ErrLost) {
@@ -143,12 +144,12 @@ func (r *run) finish(ctx context.Context) (Result, error) {
 	release()
 	owned.Wait()
 	input.end()
-	if waitErr == nil && r.lastSignal != 0 && exit.Signal == r.lastSignal {
+	if waitErr == nil && r.lastSignal != 0 && r.exit.Signal == r.lastSignal {
 		r.stopped = true // an unanswered request took effect, and was repeated
 	}
 
-	res := Result{Info: r.p.Info(), Exit: exit, Excerpts: r.got.excerpts()}
-	return res, r.outcome(ctx, exit, waitErr, cause)
+	res := Result{Info: r.p.Info(), Exit: r.exit, Excerpts: r.got.excerpts()}
+	return res, r.outcome(ctx, r.exit, waitErr, cause)
 }
 
 // outcome returns the error of a run.
@@ -241,10 +242,12 @@ func (r *run) copyTo(w io.Writer, c corral.Chunk) io.Writer {
 // waits for it.
 func (r *run) stop(work context.Context, release func()) {
 	if r.grace >= 0 {
+		begun := time.Now()
 		switch err := r.signal(work, corral.SIGTERM); {
 		case err == nil:
 			r.stopped = true
 			if r.endsWithin(r.grace) {
+				r.stopRest(work, r.grace-time.Since(begun))
 				return
 			}
 		case errors.Is(err, corral.ErrEnded):
@@ -269,6 +272,17 @@ func (r *run) stop(work context.Context, release func()) {
 		r.lastSignal, r.stopErr = corral.SIGKILL, err
 		release()
 	}
+}
+
+// stopRest ends what the command left, which has ended within its grace. That is no error of
+// the command's.
+func (r *run) stopRest(work context.Context, grace time.Duration) {
+	if len(r.exit.Orphans) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(work), max(grace, 0)+killLimit)
+	defer cancel()
+	_ = leftover.End(ctx, r.p, grace)
 }
 
 // awaitOutput waits for the last output of a process that has ended, which does not come

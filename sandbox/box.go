@@ -32,7 +32,8 @@ type box struct {
 	warden *wardenexec.Executor // nil with the driver exec
 	first  wire.Conn            // that connect returns first, of a box from a pool; nil: none
 
-	planner atomic.Pointer[planner] // of the last command
+	planner  atomic.Pointer[planner] // of the last command
+	replaces atomic.Bool             // another container of the sandbox; its first command is told
 
 	// Guarded by Executor.mu.
 	set   *setup         // that it was last found to fit

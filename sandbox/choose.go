@@ -106,6 +106,7 @@ func (e *Executor) ready(ctx context.Context, id string, fresh bool) (*box, erro
 	if err != nil && !errors.Is(err, errAlone) {
 		return nil, err
 	}
+	had := len(rec.Boxes) > 0
 	changed := len(there) != len(rec.Boxes) || rec.Owner != set.Owner || rec.Key != set.Key || rec.Ephemeral != set.Ephemeral
 	rec.Boxes, rec.Owner, rec.Key, rec.Ephemeral = there, set.Owner, set.Key, set.Ephemeral
 	b, pooled := (*box)(nil), false
@@ -125,6 +126,7 @@ func (e *Executor) ready(ctx context.Context, id string, fresh bool) (*box, erro
 		if b, pooled, err = e.another(ctx, set, &rec); err != nil {
 			return nil, err
 		}
+		b.replaces.Store(had || e.had)
 	}
 	if err := e.refer(b, rec, changed, !pooled); err != nil {
 		return nil, err
@@ -173,7 +175,7 @@ func (e *Executor) use(b *box, set *setup, id string, pooled bool) (*box, error)
 	if pooled { // its first command need not wait for the disk
 		e.wg.Go(e.syncLater)
 	}
-	e.current, e.last, b.set = b, b.ID, set
+	e.current, e.last, e.had, b.set = b, b.ID, true, set
 	if other := e.tracking(id); other != nil && !other.dead {
 		b = other // another goroutine was faster
 	}

@@ -38,6 +38,7 @@ type Executor struct {
 	wg   sync.WaitGroup
 	turn chan struct{} // a token: whose turn it is to choose, make or give up boxes
 	used atomic.Bool   // that it was used is written, and will be once more
+	had  bool          // commands went to a box, which may be gone; guarded by lockSandbox
 
 	mu       sync.Mutex
 	closed   bool
@@ -118,6 +119,7 @@ func (e *Executor) Start(ctx context.Context, cmd corral.Command) (corral.Proces
 	if err := e.wake(ctx); err != nil {
 		return nil, err
 	}
+	e.followOwner()
 	for n := 1; ; n++ {
 		b, x, err := e.enter(ctx, cmd)
 		if err != nil {
@@ -259,7 +261,7 @@ func (e *Executor) remove(ctx context.Context, workspace, forget bool) error {
 		return err
 	}
 	if rec.Boxes = nil; workspace {
-		rec.Workspace = ""
+		rec.Workspace, e.had = "", false
 	}
 	return saveSandbox(e.stateDir, rec, true)
 }

@@ -57,7 +57,11 @@ func TestLabelsOfAnImage(t *testing.T) {
 // onto its disk.
 func TestVolumesOfAnImage(t *testing.T) {
 	b := newBench(t)
-	b.cfg.Image = imageWith(t, "corral-test/volumes:1", "VOLUME /srv/data/ /tmp /workspace")
+	srv := filepath.Join(testdir.New(t), "srv")
+	if err := os.MkdirAll(filepath.Join(srv, "data"), 0o755); err != nil { // root's, also in the image
+		t.Fatal(err)
+	}
+	b.cfg.Image = imageWith(t, "corral-test/volumes:1", srv+":/srv", "VOLUME /srv/data/ /tmp /workspace")
 	e := b.open(nil)
 	const shell = `echo here >/srv/data/x && cat /srv/data/x && grep -E " (/srv/data|/tmp) " /proc/mounts | cut -d" " -f1,2 | sort && echo kept >/workspace/x`
 	r, err := runner.Run(t.Context(), e, corral.Command{Shell: shell}, runner.Options{})

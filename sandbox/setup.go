@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/corral-exec/corral"
@@ -15,17 +16,31 @@ import (
 // does not change.
 type setup struct {
 	Config
+	asked    Config // as it was given
 	hash     string
 	warnings []string // for every command
 }
 
 func newSetup(cfg Config) (*setup, error) {
+	asked := cfg
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &setup{Config: cfg, hash: fmt.Sprintf("%x", sha256.Sum256(cfg.plan().Canonical()))}
+	s := &setup{Config: cfg, asked: asked, hash: fmt.Sprintf("%x", sha256.Sum256(cfg.plan().Canonical()))}
 	s.warnings = s.ownerWarning()
 	return s, nil
+}
+
+// followOwner has commands run as the workspace's new owner, if it was given away since it was
+// found to be no user's that commands can be.
+func (e *Executor) followOwner() {
+	old := e.set.Load()
+	if len(old.warnings) == 0 {
+		return
+	}
+	if set, err := newSetup(old.asked); err == nil && !slices.Equal(set.warnings, old.warnings) {
+		e.set.CompareAndSwap(old, set)
+	}
 }
 
 // ownerWarning says when files will not have the owner that one would expect.
@@ -86,5 +101,18 @@ func (b *box) prepare(s *setup, cmd corral.Command) (pathenv.Plan, error) {
 		p = s.planner(b.Env)
 		b.planner.Store(p)
 	}
-	return p.prepare(cmd)
+	plan, err := p.prepare(cmd)
+	if err == nil && b.replaces.Swap(false) {
+		plan.Warnings = append(plan.Warnings, s.newContainer())
+	}
+	return plan, err
+}
+
+// newContainer is for a caller that counts on a server that it started, or on a file in /tmp.
+func (s *setup) newContainer() string {
+	where := " outside of the workspace"
+	if s.inMemory() {
+		where = ""
+	}
+	return "The sandbox has a new container: what commands left running in the last one, and files that they wrote" + where + ", are not in it."
 }

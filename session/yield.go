@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/leftover"
 )
 
 // Yield has the session in the foreground of this call until it ends, or for d (0: not
@@ -55,9 +56,16 @@ func (s *Session) Yield(ctx context.Context, d time.Duration) (Status, error) {
 func (s *Session) abandon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.grace()+killLimit)
 	defer cancel()
-	s.beginKill(ReasonCancelled)
+	killed, err := s.beginKill(ReasonCancelled)
 	select {
 	case <-s.done:
+	case <-ctx.Done():
+	}
+	if err != nil {
+		return // it had ended before
+	}
+	select {
+	case <-killed:
 	case <-ctx.Done():
 	}
 }
@@ -108,8 +116,8 @@ func (s *Session) grace() time.Duration {
 	}
 }
 
-// Kill ends the session: SIGTERM to the whole tree, and SIGKILL after the command's
-// grace. It returns when the session has ended. If ctx ends before, the kill goes on.
+// Kill ends the session: SIGTERM to the whole tree, and SIGKILL to what is left of it after
+// the command's grace. It returns when all of it has ended. If ctx ends before, the kill goes on.
 // ErrEnded: it had ended before.
 func (s *Session) Kill(ctx context.Context) (Status, error) {
 	err := s.attached(ctx)
@@ -127,6 +135,11 @@ func (s *Session) Kill(ctx context.Context) (Status, error) {
 	}
 	select {
 	case <-s.done:
+		select { // what the command left has as long
+		case <-killed:
+		case <-time.After(s.grace() + killLimit):
+		case <-ctx.Done():
+		}
 	case <-killed:
 		s.mu.Lock()
 		err = s.killErr
@@ -139,13 +152,17 @@ func (s *Session) Kill(ctx context.Context) (Status, error) {
 	return st, err
 }
 
-// beginKill starts a kill, unless one is under way. The channel is closed when the kill
-// has been given up.
+// beginKill starts a kill, unless one is under way. The channel is closed when all of the
+// tree has ended, or the kill has been given up.
 func (s *Session) beginKill(reason Reason) (<-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.end != nil {
-		return nil, corral.Errorf(corral.ErrEnded, "", "session %s has ended", s.id)
+		hint := ""
+		if s.hasLeft() {
+			hint = "a signal reaches what it left running: corral kill --signal KILL " + s.id
+		}
+		return nil, corral.Errorf(corral.ErrEnded, hint, "session %s has ended", s.id)
 	}
 	if s.killed != nil {
 		return s.killed, nil
@@ -182,11 +199,12 @@ func (s *Session) tryKill() error {
 		return err
 	}
 	if grace := s.grace(); grace > 0 {
+		begun := time.Now()
 		if err := p.Signal(s.m.life, corral.SIGTERM); err != nil && !errors.Is(err, corral.ErrEnded) {
 			return err
 		}
 		if s.endsWithin(grace) {
-			return nil
+			return s.killRest(p, grace-time.Since(begun))
 		}
 	}
 	for n := 0; ; n++ {
@@ -203,6 +221,19 @@ func (s *Session) tryKill() error {
 		}
 	}
 }
+
+// killRest ends what the command left, which has ended within its grace.
+func (s *Session) killRest(p corral.Process, grace time.Duration) error {
+	if !s.hasLeft() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.m.life, max(grace, 0)+killLimit)
+	defer cancel()
+	return leftover.End(ctx, p, grace)
+}
+
+// hasLeft reports whether the command of a session that has ended left processes then.
+func (s *Session) hasLeft() bool { return s.end.Exit != nil && len(s.end.Exit.Orphans) > 0 }
 
 // endsWithin reports whether the session ends within d.
 func (s *Session) endsWithin(d time.Duration) bool {

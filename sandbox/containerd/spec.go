@@ -166,15 +166,7 @@ func ociMounts(s engine.Spec, dir string) ([]specs.Mount, error) {
 		bind(filepath.Join(dir, hostnameFile), "/etc/hostname", true),
 	}
 	for _, t := range s.Tmpfs {
-		exec := "noexec"
-		if t.Exec {
-			exec = "exec"
-		}
-		options := []string{"rw", "nosuid", "nodev", exec, fmt.Sprintf("size=%d", t.Size), fmt.Sprintf("mode=%o", t.Mode)}
-		if t.Inodes > 0 {
-			options = append(options, fmt.Sprintf("nr_inodes=%d", t.Inodes))
-		}
-		mounts = append(mounts, specs.Mount{Destination: t.Target, Type: "tmpfs", Source: "tmpfs", Options: options})
+		mounts = append(mounts, specs.Mount{Destination: t.Target, Type: "tmpfs", Source: "tmpfs", Options: t.Options(s.User)})
 	}
 	for _, m := range s.Mounts {
 		if m.Volume {

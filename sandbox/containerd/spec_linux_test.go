@@ -96,8 +96,8 @@ func TestSpecOfMountsAndLimits(t *testing.T) {
 	for target, want := range map[string]string{
 		"/workspace":      "bind /srv/work rbind,rw,rprivate,nosuid,nodev",
 		"/.corral/warden": "bind /lib/warden bind,ro,rprivate,nosuid,nodev",
-		"/tmp":            "tmpfs tmpfs rw,nosuid,nodev,exec,size=1048576,mode=1777",
-		"/run/x":          "tmpfs tmpfs rw,nosuid,nodev,noexec,size=1024,mode=755,nr_inodes=9",
+		"/tmp":            "tmpfs tmpfs rw,nosuid,nodev,exec,size=1048576,mode=1777,uid=1000,gid=1001",
+		"/run/x":          "tmpfs tmpfs rw,nosuid,nodev,noexec,size=1024,mode=755,nr_inodes=9,uid=1000,gid=1001",
 		"/dev/shm":        "tmpfs shm nosuid,noexec,nodev,mode=1777,size=67108864",
 	} {
 		m := byTarget[target]

@@ -366,7 +366,7 @@ func configs(s engine.Spec) (*container.Config, *container.HostConfig, error) {
 		host.Ulimits = append(host.Ulimits, &units.Ulimit{Name: strings.ToLower(strings.TrimPrefix(l.Type, "RLIMIT_")), Soft: int64(l.Soft), Hard: int64(l.Hard)})
 	}
 	for _, t := range s.Tmpfs {
-		host.Tmpfs[t.Target] = tmpfs(t)
+		host.Tmpfs[t.Target] = strings.Join(t.Options(s.User), ",")
 	}
 	for _, m := range s.Mounts {
 		typ := mount.TypeBind
@@ -380,19 +380,6 @@ func configs(s engine.Spec) (*container.Config, *container.HostConfig, error) {
 		host.Mounts = append(host.Mounts, mnt)
 	}
 	return cfg, host, nil
-}
-
-// tmpfs is a file system in memory in the API's terms.
-func tmpfs(t engine.Tmpfs) string {
-	exec := "noexec"
-	if t.Exec {
-		exec = "exec"
-	}
-	opts := fmt.Sprintf("rw,nosuid,nodev,%s,size=%d,mode=%o", exec, t.Size, t.Mode)
-	if t.Inodes > 0 {
-		opts += fmt.Sprintf(",nr_inodes=%d", t.Inodes)
-	}
-	return opts
 }
 
 // checkNetwork refuses a network that the engine does not have, or that is the

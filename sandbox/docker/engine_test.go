@@ -65,7 +65,7 @@ func TestConfigsOfHosts(t *testing.T) {
 // What a specification asks for is asked for.
 func TestConfigs(t *testing.T) {
 	s := engine.Spec{
-		Memory: 100, Swap: 20, CPUs: 1.5, Pids: 7, Shm: 9, Network: "team", AppArmor: "mine", Seccomp: &specs.LinuxSeccomp{DefaultAction: specs.ActErrno},
+		User: "3:4", Memory: 100, Swap: 20, CPUs: 1.5, Pids: 7, Shm: 9, Network: "team", AppArmor: "mine", Seccomp: &specs.LinuxSeccomp{DefaultAction: specs.ActErrno},
 		Rlimits: []specs.POSIXRlimit{{Type: "RLIMIT_CORE"}, {Type: "RLIMIT_FSIZE", Soft: 5, Hard: 6}},
 		Tmpfs:   []engine.Tmpfs{{Target: "/tmp", Size: 10, Inodes: 3, Mode: 0o1777, Exec: true}, {Target: "/run", Size: 11, Mode: 0o755}},
 		Mounts:  []engine.Mount{{Source: "/srv/a", Target: "/a", ReadOnly: true}, {Source: "/srv/b", Target: "/b"}, {Source: "v", Target: "/v", Volume: true}},
@@ -84,11 +84,15 @@ func TestConfigs(t *testing.T) {
 	if want := []string{"core=0:0", "fsize=5:6"}; !slices.Equal(limits, want) {
 		t.Errorf("%q, want %q", limits, want)
 	}
-	if got := host.Tmpfs["/tmp"]; got != "rw,nosuid,nodev,exec,size=10,mode=1777,nr_inodes=3" {
+	if got := host.Tmpfs["/tmp"]; got != "rw,nosuid,nodev,exec,size=10,mode=1777,nr_inodes=3,uid=3,gid=4" {
 		t.Error(got)
 	}
-	if got := host.Tmpfs["/run"]; got != "rw,nosuid,nodev,noexec,size=11,mode=755" {
+	if got := host.Tmpfs["/run"]; got != "rw,nosuid,nodev,noexec,size=11,mode=755,uid=3,gid=4" {
 		t.Error(got)
+	}
+	memoryFiles(host)
+	if got := host.Tmpfs["/tmp"]; got != "rw,nosuid,nodev,exec,size=10,mode=1777,U" {
+		t.Errorf("for Podman: %s", got)
 	}
 	if !slices.Contains(host.SecurityOpt, "apparmor=mine") {
 		t.Errorf("%q", host.SecurityOpt)

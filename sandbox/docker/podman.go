@@ -185,16 +185,26 @@ func forPodman(cfg *container.Config, host *container.HostConfig) (remove func()
 		cfg.Entrypoint, cfg.Cmd = cfg.Entrypoint[:1], []string(cfg.Entrypoint[1:])
 	}
 	cfg.Healthcheck = nil // it takes NONE for a program
-	uncountFiles(host)
+	memoryFiles(host)
 	keepLimits(host)
 	return seccompFile(host)
 }
 
-// uncountFiles leaves out how many files a file system in memory may have, which
-// Podman refuses. They take of the container's memory, which is limited.
-func uncountFiles(host *container.HostConfig) {
+// memoryFiles leaves out what Podman refuses of a file system in memory: how many files
+// it may have, which take of the container's memory, and that is limited; and the number
+// of its owner, where U stands for the container's user.
+func memoryFiles(host *container.HostConfig) {
 	for target, options := range host.Tmpfs {
-		list := slices.DeleteFunc(strings.Split(options, ","), func(o string) bool { return strings.HasPrefix(o, "nr_inodes=") })
+		var list []string
+		for option := range strings.SplitSeq(options, ",") {
+			switch name, _, _ := strings.Cut(option, "="); name {
+			case "nr_inodes", "gid":
+			case "uid":
+				list = append(list, "U")
+			default:
+				list = append(list, option)
+			}
+		}
 		host.Tmpfs[target] = strings.Join(list, ",")
 	}
 }

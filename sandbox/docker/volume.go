@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -132,7 +133,7 @@ func (e *Engine) boundVolumes(ctx context.Context, s engine.Spec, host *containe
 		target = path.Clean(target)
 		_, taken := host.Tmpfs[target]
 		if !taken && !slices.ContainsFunc(host.Mounts, func(m mount.Mount) bool { return m.Target == target }) {
-			host.Tmpfs[target] = tmpfs(engine.Tmpfs{Size: volumeSize, Mode: 0o1777, Exec: true})
+			host.Tmpfs[target] = strings.Join(engine.Tmpfs{Size: volumeSize, Mode: 0o1777, Exec: true}.Options(s.User), ",")
 		}
 	}
 	return nil

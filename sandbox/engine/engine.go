@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path"
 	"path/filepath"
@@ -209,6 +210,24 @@ type Tmpfs struct {
 	Inodes int64 // files and directories; 0: as many as there is memory for
 	Mode   uint32
 	Exec   bool // programs on it can be executed
+}
+
+// Options are what it is mounted with, for commands of user, which is a [Spec]'s. It
+// belongs to that user: runc before 1.2 gives it the mode that the image's directory
+// has, whatever Mode is, and that of /run lets root alone write.
+func (t Tmpfs) Options(user string) []string {
+	exec := "noexec"
+	if t.Exec {
+		exec = "exec"
+	}
+	options := []string{"rw", "nosuid", "nodev", exec, fmt.Sprintf("size=%d", t.Size), fmt.Sprintf("mode=%o", t.Mode)}
+	if t.Inodes > 0 {
+		options = append(options, fmt.Sprintf("nr_inodes=%d", t.Inodes))
+	}
+	if uid, gid, ok := strings.Cut(user, ":"); ok {
+		options = append(options, "uid="+uid, "gid="+gid)
+	}
+	return options
 }
 
 // RootCapabilities are what root needs to install programs and to become another user.

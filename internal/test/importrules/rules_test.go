@@ -21,7 +21,7 @@ var layers = []layer{
 	{"contract", []string{"tools"}, []string{"."}},
 	// What is kept, what goes over wires, and what a command is made of.
 	{"ground", []string{"tools", "contract"}, []string{
-		"internal/origin", "internal/script", "internal/state/journal", "internal/state/selfcert", "internal/warden/outlog", "internal/warden/wardenbin", "internal/warden/wire", "internal/words",
+		"internal/leftover", "internal/origin", "internal/script", "internal/state/journal", "internal/state/selfcert", "internal/warden/outlog", "internal/warden/wardenbin", "internal/warden/wire", "internal/words",
 		"pathenv", "runner", "sandbox/files", "sandbox/place", "sandbox/secrets", "session/keys",
 	}},
 	// Hosts that run commands. It decides nothing.

@@ -80,6 +80,8 @@ func (pl *Place) RunImage(t *testing.T) {
 		check(when, corral.Command{Shell: `echo "$PATH"`, PathPrepend: []string{"/first"}}, "/first:/opt/tool/bin:/usr/bin:/bin:/opt/last")
 	}
 	all("at first")
+	// The image's own directories are root's, with mode 755. Servers keep their sockets and PIDs in /run.
+	check("in memory", corral.Command{Shell: "mkdir /run/a /tmp/a /var/tmp/a"}, "")
 	if of.Config.Environment.Snapshot {
 		WaitForSnapshot(t, x)
 		all("with a snapshot")
@@ -133,11 +135,11 @@ func writeImage(_ context.Context, w io.Writer) error {
 		dir(path.Dir(name))
 		add(tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755}, text)
 	}
-	for _, name := range []string{"tmp", "proc", "sys", "dev", "workspace", "usr/bin"} {
+	for _, name := range []string{"tmp", "run", "proc", "sys", "dev", "workspace", "usr/bin"} {
 		dir(name)
 	}
 	file("bin/busybox", string(busybox))
-	for _, applet := range []string{"sh", "cat", "tr"} {
+	for _, applet := range []string{"sh", "cat", "tr", "mkdir"} {
 		add(tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + applet, Linkname: "busybox"}, "")
 	}
 	for _, f := range imageFiles {
