@@ -66,7 +66,7 @@ var debianPrune = pruning{
 		"etc/apt/apt.conf.d/99mmdebstrap", "etc/apt/preferences.d/corral",
 
 		"usr/share/doc/*", "usr/share/doc-base/*", "usr/share/info/*", "usr/share/lintian/*",
-		"usr/share/locale/*", "usr/share/man/*",
+		"usr/share/locale/*", "usr/share/man/*/*",
 		"usr/lib/locale/*",
 
 		// Large and for other purposes: headers to build perl modules in C,

@@ -51,6 +51,11 @@ fi
 
 rm "$ROOT/etc/dpkg/dpkg.cfg.d/99mmdebstrap"
 cp "$SLIM" "$ROOT/etc/dpkg/dpkg.cfg.d/slim"
+# Without these directories the packages of Java and of PostgreSQL's clients cannot be
+# installed: they link manuals that were left out.
+for section in 1 2 3 4 5 6 7 8; do
+	mkdir -p "$ROOT/usr/share/man/man$section"
+done
 # Debian ships these as copies; git itself installs them as links.
 for program in git git-shell scalar; do
 	if cmp -s "$ROOT/usr/bin/$program" "$ROOT/usr/lib/git-core/$program"; then

@@ -53,6 +53,9 @@ func TestPruning(t *testing.T) {
 		"usr/share/locale/de/LC_MESSAGES/x": {false, false},
 		"usr/lib/locale/C.utf8/LC_CTYPE":    {true, true},
 		"usr/lib/locale/locale-archive":     {true, true},
+		"usr/share/man/man1":                {true, true}, // packages put links in it
+		"usr/share/man/man1/git.1.gz":       {false, false},
+		"usr/share/man/de/man1/git.1.gz":    {false, false},
 		"etc/passwd-":                       {false, false},
 		"etc/passwd":                        {true, true},
 		"proc":                              {true, true},

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -79,7 +80,7 @@ func (c *Config) passesFiles(info engine.Info) bool {
 // there. Whatever is added to it makes containers new, see Hash; what differs
 // from box to box is added by spec.
 func (c *Config) plan() engine.Spec {
-	s := engine.Spec{Image: c.Image, Runtime: c.Runtime, User: c.Isolation.User, Dir: c.workdir(), Root: c.Isolation.Root}
+	s := engine.Spec{Image: c.Image, Runtime: c.Runtime, User: c.Isolation.User, Dir: c.workdir(), Root: c.Isolation.Root, Home: c.ownHome()}
 	if !s.Root && c.anyUser && !c.uids.None() && !c.isolatedKernel() {
 		s.UIDRange = c.Isolation.UIDRange
 	}
@@ -243,7 +244,7 @@ func (s *setup) entered(info engine.Info) bool {
 
 // account is what commands are by /etc/passwd.
 func (s *setup) account() users.Account {
-	a := users.Account{Home: s.home()}
+	a := users.Account{Home: cmp.Or(s.ownHome(), s.home())}
 	if s.Workspace.Home != "" {
 		a.Name = path.Base(s.Workspace.Home)
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -126,7 +128,8 @@ func (e *Executor) Start(ctx context.Context, cmd corral.Command) (corral.Proces
 			return nil, err
 		}
 		if b == nil {
-			return x.Start(ctx, cmd)
+			p, err := x.Start(ctx, cmd)
+			return p, e.inside(cmd, err)
 		}
 		p, err := b.warden.Start(ctx, cmd)
 		gone := errors.Is(err, wardenexec.ErrGone)
@@ -135,9 +138,23 @@ func (e *Executor) Start(ctx context.Context, cmd corral.Command) (corral.Proces
 		}
 		e.leave(b, cmd.ID)
 		if !gone || n == maxBoxes {
-			return p, err
+			return p, e.inside(cmd, err)
 		}
 	}
+}
+
+// inside adds to the error of a directory that is missing in the sandbox where it is there, if
+// the caller named the workspace as this machine does.
+func (e *Executor) inside(cmd corral.Command, err error) error {
+	set := e.set.Load()
+	if !errors.Is(err, corral.ErrDir) || set.hasPrivate() || !path.IsAbs(cmd.Dir) {
+		return err
+	}
+	below, ok := strings.CutPrefix(path.Clean(cmd.Dir)+"/", strings.TrimSuffix(set.Workspace.Dir, "/")+"/")
+	if !ok {
+		return err
+	}
+	return corral.Errorf(corral.ErrDir, "in the sandbox it is "+path.Join(set.workdir(), below), "%w", err)
 }
 
 // Attach implements corral.Executor.

@@ -49,6 +49,7 @@ func TestHash(t *testing.T) {
 		{"size of /dev/shm", func(c *Config) { c.Resources.Shm = 1 << 20 }, false},
 		{"workspace", func(c *Config) { c.Workspace.Dir, c.Workspace.Access = one, AccessReadWrite }, false},
 		{"setup command", func(c *Config) { c.SetupCommand = "true" }, false},
+		{"home directory", func(c *Config) { c.Environment.Variables = map[string]string{"HOME": "/home/agent"} }, false},
 		{"size of the workspace", func(c *Config) { c.Workspace.Size = 1 << 30 }, false},
 		{"workspace in memory", func(c *Config) { c.Workspace.Medium = MediumMemory }, false},
 		// What says the same.

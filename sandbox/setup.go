@@ -70,6 +70,14 @@ func (s *setup) home() string {
 	return s.workdir()
 }
 
+// ownHome is a home directory that is configured for commands, if /etc/passwd can have it.
+func (c *Config) ownHome() string {
+	if home := c.Environment.Variables["HOME"]; path.IsAbs(home) && !strings.ContainsAny(home, ":\n") {
+		return home
+	}
+	return ""
+}
+
 // planner is for an image with an environment.
 func (s *setup) planner(image []string) *planner {
 	return &planner{s, pathenv.NewPlanner(pathenv.SandboxOptions{

@@ -17,6 +17,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/enginetest"
+	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/traces"
 	"github.com/corral-exec/corral/sandbox"
 )
@@ -306,5 +307,26 @@ func TestWorkspaceInMemory(t *testing.T) {
 				t.Errorf("%+v, %v", s, err)
 			}
 		})
+	}
+}
+
+// A caller that names the workspace as this machine does is told its name in the sandbox.
+func TestWorkspaceByItsNameHere(t *testing.T) {
+	work := testdir.New(t)
+	if err := os.Mkdir(filepath.Join(work, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	e := newBox(t, sandbox.Config{Workspace: sandbox.Workspace{Dir: work, Access: sandbox.AccessReadWrite}})
+	for dir, want := range map[string]string{
+		work:                        "/workspace",
+		filepath.Join(work, "sub/"): "/workspace/sub",
+		work + "-other":             "",
+		"/nowhere":                  "",
+	} {
+		_, err := e.Start(t.Context(), corral.Command{Shell: "true", Dir: dir})
+		hint := corral.Hint(err)
+		if !errors.Is(err, corral.ErrDir) || want != "" && hint != "in the sandbox it is "+want || want == "" && strings.Contains(hint, "/workspace") {
+			t.Errorf("%s: %v; %s", dir, err, hint)
+		}
 	}
 }

@@ -75,6 +75,7 @@ func (s *Session) Poll(ctx context.Context, o PollOptions) (Poll, error) {
 func (s *Session) poll(ctx context.Context, o PollOptions) (Poll, error) {
 	s.mu.Lock()
 	from := s.polled
+	s.asking = s.asking && o.Offset != nil
 	s.mu.Unlock()
 	if o.Offset != nil {
 		from = *o.Offset

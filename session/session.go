@@ -52,6 +52,8 @@ type Session struct {
 	killErr    error
 
 	polled int64 // output up to here has been handed out by Poll
+	asked  int64 // the output before the input that a caller waits to be answered
+	asking bool  // nobody waited or polled since that input
 	empty  int   // polls in a row that found nothing
 	size   int64 // size of the output at the last look
 	sizeAt time.Time

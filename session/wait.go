@@ -29,7 +29,7 @@ type WaitOptions struct {
 	Output  bool           // any output
 	Pattern *regexp.Regexp // output that matches
 	// Offset is where the awaited output begins. Nil: after the output that polls have
-	// returned.
+	// returned, and that was there before the last input (see [Session.Ask]).
 	Offset  *int64
 	Timeout time.Duration // 0 or more than MaxWait: MaxWait
 }
@@ -68,7 +68,8 @@ func (s *Session) waitFor(ctx context.Context, o WaitOptions) (Waited, error) {
 	wait, cancel := s.m.waiting(ctx, o.Timeout)
 	defer cancel()
 	s.mu.Lock()
-	from := s.polled
+	from := max(s.polled, s.asked)
+	s.asking = s.asking && o.Offset != nil
 	s.mu.Unlock()
 	if o.Offset != nil {
 		from = *o.Offset
@@ -86,6 +87,21 @@ func (s *Session) waitFor(ctx context.Context, o WaitOptions) (Waited, error) {
 		w.Met = MetExit
 	}
 	return w, nil
+}
+
+// Ask is called before input whose answer will be waited for, and given when the input was
+// given. From then on no [Session.WaitFor] without an Offset takes older output, such as the
+// prompt that was answered, for the answer. Input that follows before somebody waits or polls
+// is part of the same.
+func (s *Session) Ask(ctx context.Context) (given func()) {
+	st, err := s.Log().Stat(ctx)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err == nil && !s.asking {
+			s.asking, s.asked = true, max(s.asked, st.Size)
+		}
+	}
 }
 
 // waitOutput waits for output, its end, or the end of the session.

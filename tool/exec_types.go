@@ -26,7 +26,7 @@ const (
 // An ExecRequest says which command to run, and how to wait for it. The zero value of
 // a field is its default.
 type ExecRequest struct {
-	Command string            `json:"command" jsonschema:"Shell text to run."`
+	Command string            `json:"command" jsonschema:"Shell text to run. In a sandbox it is read by /bin/sh, which is often not bash: for arrays, [[ ]] or pipefail, call bash -c."`
 	Workdir string            `json:"workdir,omitempty" jsonschema:"Working directory. Relative is relative to the agent's workspace, which is the default."`
 	Env     map[string]string `json:"env,omitempty" jsonschema:"Environment variables to set for this command."`
 

@@ -302,6 +302,7 @@ func (t *Tools) input(ctx context.Context, s *session.Session, req ProcessReques
 	var n int
 	var warnings []string
 	var err error
+	given := s.Ask(ctx)
 	switch req.Action {
 	case ActionWrite:
 		n, err = write(ctx, s, req)
@@ -321,6 +322,9 @@ func (t *Tools) input(ctx context.Context, s *session.Session, req ProcessReques
 		return resize(ctx, s, req, r)
 	default:
 		return fmt.Errorf("no code for action %s", req.Action)
+	}
+	if err == nil {
+		given()
 	}
 	r.Warnings = append(r.Warnings, warnings...)
 	r.BytesWritten = &n

@@ -125,6 +125,47 @@ func TestProcessTerminal(t *testing.T) {
 	}
 }
 
+// Who answers a prompt and waits for the next one is not shown the old one.
+func TestProcessAnswers(t *testing.T) {
+	tools := onHost(t, Config{})
+	id := begin(t, tools, `stty -echo; echo ready; while printf '> '; read a; do sleep 0.2; echo "got $a"; done`, true)
+	wait := func(req ProcessRequest, met, last string) {
+		t.Helper()
+		req.Action, req.SessionID = ActionWait, id
+		r := do(t, tools, req)
+		if r.Met != met || !strings.HasSuffix(strings.TrimSpace(r.Output), last) {
+			t.Errorf("met %q, want %q: %q, want %q at the end", r.Met, met, r.Output, last)
+		}
+	}
+	give := func(req ProcessRequest) {
+		t.Helper()
+		req.SessionID = id
+		if r := do(t, tools, req); r.Failed() {
+			t.Fatalf("%+v", r)
+		}
+	}
+	wait(ProcessRequest{Pattern: "> $"}, "pattern", ">")
+	wait(ProcessRequest{Pattern: "ready"}, "pattern", ">") // nothing was answered since
+	give(ProcessRequest{Action: ActionWrite, Data: "one\n"})
+	wait(ProcessRequest{Pattern: "> $"}, "pattern", "got one\r\n>")
+	give(ProcessRequest{Action: ActionSendKeys, Literal: "two"})
+	give(ProcessRequest{Action: ActionSubmit})
+	wait(ProcessRequest{Pattern: "> $"}, "pattern", "got two\r\n>")
+	wait(ProcessRequest{Pattern: "got one", Timeout: ptr(100)}, "", ">")
+	// Several inputs in a row are one.
+	give(ProcessRequest{Action: ActionWrite, Data: "three\n"})
+	time.Sleep(500 * time.Millisecond)
+	give(ProcessRequest{Action: ActionWrite, Data: "four\n"})
+	wait(ProcessRequest{Pattern: "got three"}, "pattern", "")
+	wait(ProcessRequest{Pattern: "got four"}, "pattern", "")
+	time.Sleep(500 * time.Millisecond)
+	give(ProcessRequest{Action: ActionWrite, Data: "five\n"})
+	if r := do(t, tools, ProcessRequest{Action: ActionWait, SessionID: id, Until: UntilOutput}); r.Met != "output" || !strings.Contains(r.Output, "got five") {
+		t.Errorf("%+v: %q", r, r.Output)
+	}
+	do(t, tools, ProcessRequest{Action: ActionRemove, SessionID: id})
+}
+
 func TestProcessKill(t *testing.T) {
 	tools := onHost(t, Config{})
 	id := begin(t, tools, "sleep 60", false)

@@ -64,7 +64,7 @@ type ProcessRequest struct {
 	Timeout *int `json:"timeout,omitempty" jsonschema:"poll, wait: milliseconds to wait. A poll does not wait by default and waits for 120000 at most, a wait for 30000 by default and 600000 at most."`
 
 	Until   Until  `json:"until,omitempty" jsonschema:"wait: what for. The end of the command ends every wait. The default is pattern if there is one, else exit."`
-	Pattern string `json:"pattern,omitempty" jsonschema:"wait: a regular expression (RE2) to find in the output that was not polled yet."`
+	Pattern string `json:"pattern,omitempty" jsonschema:"wait: a regular expression (RE2) to find in the output that was not polled yet, and that came after the last input."`
 
 	Rows *int `json:"rows,omitempty" jsonschema:"resize: lines of the terminal."`
 	Cols *int `json:"cols,omitempty" jsonschema:"resize: columns of the terminal."`

@@ -23,6 +23,7 @@ import (
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
 	"github.com/corral-exec/corral/tool/patch"
@@ -252,7 +253,7 @@ func (t agentTools) target(ctx context.Context, c config.Agent, set patch.Settin
 	}
 	switch {
 	case route.Sandboxed:
-		return on.sandboxTarget(ctx, t.s.opt.SettingsOf(c).Workspace.Access == sandbox.AccessReadOnly)
+		return on.sandboxTarget(ctx)
 	case route.Host != corral.HostGateway:
 		return nil, corral.Errorf(errors.ErrUnsupported, "use exec there", "%s does not work on host %s", patch.Name, route.Host)
 	}
@@ -274,21 +275,19 @@ func (t agentTools) target(ctx context.Context, c config.Agent, set patch.Settin
 
 // sandboxTarget is the workspace of the agent's sandbox: from here if it is a
 // directory of this machine, else by commands in it.
-func (a *agentHosts) sandboxTarget(ctx context.Context, readOnly bool) (patch.Target, error) {
+func (a *agentHosts) sandboxTarget(ctx context.Context) (patch.Target, error) {
 	box := a.box(ctx)
 	ex, err := box.get()
 	if err != nil {
 		return nil, err
 	}
-	if here, ok := ex.(interface {
-		HostWorkspace(context.Context) (string, error)
-	}); ok {
-		dir, err := here.HostWorkspace(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if dir != "" {
-			return patch.Directory{Path: dir, As: sandbox.Workdir, ReadOnly: readOnly}, nil
+	all, err := FilesOf(ctx, ex, a.name)
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return nil, err
+	}
+	if here, ok := all.(files.Sandbox); ok {
+		if d, ok := here.Workspace.(files.Directory); ok {
+			return patch.Directory{Path: d.Path, As: d.Root, ReadOnly: d.ReadOnly, User: d.User}, nil
 		}
 	}
 	return box.commands(), nil

@@ -5,6 +5,8 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -40,6 +42,16 @@ func TestToolsInSandbox(t *testing.T) {
 	}
 	r, _, _ = g.call("main", "", "exec", map[string]any{"command": "cat sub/new.txt; pwd"})
 	if r["stdout"] != "made\n/workspace\n" || r["sandboxed"] != true {
+		t.Errorf("%v", r)
+	}
+	// What commands may not change, a patch may not either.
+	if found, err := filepath.Glob(filepath.Join(state, "workspaces", "*", "sub", "new.txt")); err != nil || len(found) != 1 {
+		t.Errorf("%q, %v", found, err)
+	} else if err := os.Lchown(found[0], 0, 0); err != nil {
+		t.Error(err)
+	}
+	r, text, failed = g.call("main", "gpt-5.2", "apply_patch", map[string]any{"input": "*** Begin Patch\n*** Update File: sub/new.txt\n@@\n-made\n+more\n*** End Patch"})
+	if !failed || !strings.Contains(text, "it belongs to user 0") {
 		t.Errorf("%v", r)
 	}
 	// It runs there and nowhere else: the image has no bash.

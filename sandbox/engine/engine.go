@@ -174,6 +174,9 @@ type Spec struct {
 	// UIDRange is where User is from, if it is the container's own, so that the
 	// container is made anew with another. It is nothing to an Engine.
 	UIDRange string
+	// Home is the home directory of User by /etc/passwd, if it is a configured one, so that
+	// the container is made anew with another. It is nothing to an Engine.
+	Home string
 	// Setup is a digest of what is run in it before anything else, so that the
 	// container is made anew with another. It is nothing to an Engine.
 	Setup string

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox/files"
 )
 
 // A Directory is a Target on this machine: the workspace of the gateway's commands, or
@@ -23,8 +24,8 @@ import (
 // outside of it is read or written, even while directories are being exchanged for
 // symbolic links.
 //
-// If this program runs as root, new files belong to the owner of their directory, and
-// updated files keep their owner.
+// If this program runs as root, new files belong to the owner of their directory,
+// updated files keep their owner, and User says what may be changed.
 type Directory struct {
 	Path string
 	// As is the path of the directory for commands, such as /workspace in a sandbox:
@@ -32,12 +33,17 @@ type Directory struct {
 	As string
 	// ReadOnly: commands may not change the workspace, so patches may not either.
 	ReadOnly bool
+	// User is the user of commands, by their files here. A program that is root changes
+	// nothing that this user could not change, and shows nothing of it. Nil: there is no
+	// other user than this program's.
+	User *files.User
 }
 
 type directory struct {
 	root  *os.Root
 	names []string
 	lock  io.Closer
+	user  *files.User
 }
 
 func (d Directory) open(ctx context.Context) (workspace, error) {
@@ -49,7 +55,7 @@ func (d Directory) open(ctx context.Context) (workspace, error) {
 	if err != nil {
 		return nil, corral.Errorf(corral.ErrDir, "create it first", "cannot open the workspace %s: %w", name, err)
 	}
-	w := &directory{root: root, names: []string{filepath.ToSlash(name)}}
+	w := &directory{root: root, names: []string{filepath.ToSlash(name)}, user: d.User}
 	if d.As == "" {
 		abs, err := filepath.Abs(d.Path)
 		if err == nil {
@@ -84,14 +90,14 @@ func (w *directory) stat(_ context.Context, names ...string) ([]stat, error) {
 		case err != nil:
 			return nil, err
 		}
-		if stats[i] = statOf(info); stats[i].kind == kindLink {
+		if stats[i] = w.statOf(info); stats[i].kind == kindLink {
 			link = name
 		}
 	}
 	return stats, nil
 }
 
-func statOf(info fs.FileInfo) stat {
+func (w *directory) statOf(info fs.FileInfo) stat {
 	s := stat{kind: kindOther, perm: info.Mode().Perm(), size: info.Size(), links: 1, ours: true, heirs: anyOwner, made: true}
 	switch info.Mode().Type() {
 	case 0:
@@ -101,7 +107,7 @@ func statOf(info fs.FileInfo) stat {
 	case fs.ModeSymlink:
 		s.kind = kindLink
 	}
-	s.system(info)
+	s.system(info, w.user)
 	return s
 }
 
@@ -111,7 +117,7 @@ func (w *directory) read(_ context.Context, name string, limit int64) ([]byte, s
 		return nil, stat{}, err
 	}
 	if !before.Mode().IsRegular() {
-		return nil, statOf(before), fs.ErrInvalid
+		return nil, w.statOf(before), fs.ErrInvalid
 	}
 	// It may be a FIFO by now: opening it must not wait for a writer.
 	f, err := w.root.OpenFile(name, os.O_RDONLY|openNonblock, 0)
@@ -124,13 +130,13 @@ func (w *directory) read(_ context.Context, name string, limit int64) ([]byte, s
 		return nil, stat{}, err
 	}
 	if !os.SameFile(before, info) {
-		return nil, statOf(info), fmt.Errorf("%s was exchanged while it was opened: %w", name, fs.ErrInvalid)
+		return nil, w.statOf(info), fmt.Errorf("%s was exchanged while it was opened: %w", name, fs.ErrInvalid)
 	}
 	content, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(content)) > limit {
 		err = tooLarge(name, limit)
 	}
-	return content, statOf(info), err
+	return content, w.statOf(info), err
 }
 
 func tooLarge(name string, limit int64) error {

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox/files"
 )
 
 const openNonblock = 0
@@ -19,7 +20,7 @@ func lockRoot(_ context.Context, _ *os.Root, name string) (io.Closer, error) {
 	return nil, corral.Errorf(errors.ErrUnsupported, "use a workspace on Linux or macOS", "cannot apply a patch to the workspace %s on this system", name)
 }
 
-func (s *stat) system(fs.FileInfo) {}
+func (s *stat) system(fs.FileInfo, *files.User) {}
 
 // setOwnerAndMode does nothing: files have the owner and the permissions of their
 // directory.

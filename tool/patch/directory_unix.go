@@ -17,6 +17,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/state/filelock"
+	"github.com/corral-exec/corral/sandbox/files"
 )
 
 const openNonblock = unix.O_NONBLOCK
@@ -49,14 +50,20 @@ func lockRoot(ctx context.Context, root *os.Root, name string) (io.Closer, error
 	}
 }
 
-func (s *stat) system(info fs.FileInfo) {
+func (s *stat) system(info fs.FileInfo, user *files.User) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return
 	}
 	s.links = uint64(st.Nlink) //nolint:unconvert // its type depends on the system
 	s.owner = owner{int(st.Uid), int(st.Gid)}
-	s.ours = os.Geteuid() == 0 || os.Geteuid() == s.owner.uid
+	switch {
+	case os.Geteuid() != 0:
+		s.ours = os.Geteuid() == s.owner.uid
+	case user != nil:
+		s.ours = user.UID == s.owner.uid
+		s.closed, s.fixed = !s.grants(*user, 1), !s.grants(*user, 3) || info.Mode()&fs.ModeSticky != 0 && !s.ours
+	}
 	s.made = os.Geteuid() == s.owner.uid && s.perm&0o077 == 0
 	switch setgid := info.Mode()&fs.ModeSetgid != 0; {
 	case os.Geteuid() == 0:
@@ -65,6 +72,18 @@ func (s *stat) system(info fs.FileInfo) {
 		s.heirs = owner{-1, s.owner.gid}
 	}
 	s.id = strconv.FormatUint(uint64(st.Dev), 10) + ":" + strconv.FormatUint(st.Ino, 10) //nolint:unconvert,gosec // as above
+}
+
+// grants reports whether a user has all rights in want (3: to change a directory, 1: to
+// enter it), or could give them to itself.
+func (s *stat) grants(user files.User, want fs.FileMode) bool {
+	switch {
+	case s.owner.uid == user.UID:
+		return true
+	case s.owner.gid == user.GID:
+		want <<= 3
+	}
+	return s.perm&want == want
 }
 
 // setOwnerAndMode sets owner and mode of a new file or directory by its handle: another

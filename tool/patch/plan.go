@@ -169,7 +169,7 @@ func (pl *plan) file(ctx context.Context, written string) (*file, error) {
 	if f := pl.files[name]; f != nil {
 		return f, nil
 	}
-	f := &file{name: name}
+	f, at := &file{name: name}, ""
 	names := []string{"."}
 	for i, c := range name {
 		if c == '/' {
@@ -182,8 +182,10 @@ func (pl *plan) file(ctx context.Context, written string) (*file, error) {
 	}
 	for i, dir := range names {
 		switch s := stats[i]; {
+		case s.kind == kindDir && s.closed:
+			return nil, denied(written, "enter", dir)
 		case s.kind == kindDir:
-			f.dir = s
+			f.dir, at = s, dir
 		case s.kind == kindLink:
 			return nil, corral.Errorf(corral.ErrDenied, "name the real path of the file", "Symlink escapes sandbox root (%s): %s: %s is a symbolic link, and a patch follows none", pl.root(), written, dir)
 		case s.kind != kindAbsent:
@@ -194,11 +196,18 @@ func (pl *plan) file(ctx context.Context, written string) (*file, error) {
 			f.parent = append(f.parent, dir)
 		}
 	}
+	if f.dir.fixed {
+		return nil, denied(written, "change", at)
+	}
 	f.before = stats[len(names)]
 	f.exists, f.perm, f.owner = f.before.kind != kindAbsent, f.before.perm, f.before.owner
 	pl.files[name] = f
 	pl.order = append(pl.order, f)
 	return f, nil
+}
+
+func denied(written, what, dir string) error {
+	return corral.Errorf(corral.ErrDenied, "use files that commands may change", "cannot use the path %s: commands may not %s the directory %s", written, what, dir)
 }
 
 func isLocal(name string) bool { return filepath.IsLocal(filepath.FromSlash(name)) }

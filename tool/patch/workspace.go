@@ -71,6 +71,10 @@ type stat struct {
 	heirs owner  // for a directory: the owner of new files in it
 	made  bool   // we made it, and only we can change its content
 	id    string // identifies the file under all its names
+
+	// Of a directory, where the kernel asks nobody because we are root: commands may not
+	// enter it, and not change which files are in it.
+	closed, fixed bool
 }
 
 // owner of a file. -1: the system's default.

@@ -60,6 +60,12 @@ func (pl *Place) runAccount(t *testing.T) {
 	if got := read(`test "$(id -gn)" = "$(id -un)" || id`); got != "" {
 		t.Error(got)
 	}
+	cfg := pl.Config
+	cfg.Environment.Variables = map[string]string{"HOME": "/tmp/home"}
+	elsewhere := &Place{Name: pl.Name, Config: cfg, Router: pl.Router, Engine: pl.Engine, states: map[corral.Executor]string{}}
+	if got := elsewhere.reader(t)(`eval "echo ~$(id -un)"; echo "$HOME"`); got != "/tmp/home\n/tmp/home" {
+		t.Errorf("with another HOME the user's home directory, by its account and by HOME, is %q", got)
+	}
 }
 
 // runShm has /dev/shm the size that is configured.
