@@ -127,7 +127,7 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 	c, err := b.Inspect(ctx, b.engine)
 	switch {
 	case errors.Is(err, engine.ErrNoContainer):
-		return nil, b.gone(EndOf(c))
+		return nil, b.gone(engine.EndOf(c))
 	case err != nil:
 		return nil, err
 	case c.Labels[labelBox] != b.ID:

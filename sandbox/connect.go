@@ -88,9 +88,6 @@ func (b *box) watch(ctx context.Context, c engine.Container, died context.Cancel
 	}
 }
 
-// killed is the exit code of a container whose init was killed.
-const killed = 128 + int(corral.SIGKILL)
-
 // oomNews is how long an engine may take to say that a container ended for want of
 // memory, once it has said that it ended: to Docker these are two events, in either
 // order.
@@ -98,12 +95,12 @@ const oomNews = time.Second
 
 // howEnded is what the engine says of how a container ended. One that was killed
 // without a reason that is known is looked at again, for up to oomNews.
-func (b *box) howEnded(ctx context.Context, c engine.Container) *End {
-	end := EndOf(c)
+func (b *box) howEnded(ctx context.Context, c engine.Container) *engine.End {
+	end := engine.EndOf(c)
 	if l, err := loadLife(b.dir); err == nil && l.Ended != nil {
 		return end // it is known already
 	}
-	for since := time.Now(); end.Code == killed && !end.OOM && time.Since(since) < oomNews; {
+	for since := time.Now(); end.Code == engine.Killed && !end.OOM && time.Since(since) < oomNews; {
 		select {
 		case <-time.After(25 * time.Millisecond):
 		case <-ctx.Done():
@@ -113,17 +110,17 @@ func (b *box) howEnded(ctx context.Context, c engine.Container) *End {
 		if err != nil {
 			return end
 		}
-		end = EndOf(now)
+		end = engine.EndOf(now)
 	}
 	return end
 }
 
 // gone is wardenexec.ErrGone, with why the container has ended if that is known.
-func (b *box) gone(end *End) error {
+func (b *box) gone(end *engine.End) error {
 	if l, err := loadLife(b.dir); err == nil && l.Ended != nil { // what removed it noted why
 		end = l.Ended
 	}
-	if how := end.how(); how != "" {
+	if how := end.How(); how != "" {
 		return &wardenexec.Ended{How: how}
 	}
 	return wardenexec.ErrGone
@@ -131,7 +128,7 @@ func (b *box) gone(end *End) error {
 
 func because(c engine.Container) string {
 	switch {
-	case EndOf(c).ofMemory():
+	case engine.EndOf(c).OfMemory():
 		return ", out of memory"
 	case c.Error != "":
 		return ": " + c.Error

@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/damagetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Whatever bit of a record is another, and wherever it is cut: it says what it said, or
@@ -29,7 +30,7 @@ func TestStoreDamaged(t *testing.T) {
 	if err := saveSandbox(state, sandboxRecord{Version: storeVersion, Name: "main", Workspace: "w", Boxes: []string{box.ID}, Created: now()}, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := noteLife(boxDir(state, box.ID), func(l *life) { l.Ended = &End{At: now(), Code: 3} }); err != nil {
+	if err := noteLife(boxDir(state, box.ID), func(l *life) { l.Ended = &engine.End{At: now(), Code: 3} }); err != nil {
 		t.Fatal(err)
 	}
 	for file, read := range map[string]func() (any, error){

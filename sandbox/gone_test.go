@@ -26,23 +26,23 @@ func TestGone(t *testing.T) {
 		{engine.Container{Exit: 137}, plain},
 		{engine.Container{}, plain},
 	} {
-		if err := (&box{dir: t.TempDir()}).gone(EndOf(tt.c)); !errors.Is(err, wardenexec.ErrGone) || err.Error() != tt.want {
+		if err := (&box{dir: t.TempDir()}).gone(engine.EndOf(tt.c)); !errors.Is(err, wardenexec.ErrGone) || err.Error() != tt.want {
 			t.Errorf("%+v: %v, want %s", tt.c, err, tt.want)
 		}
 	}
 	// Who removed it knows better, whatever the engine says.
 	b := &box{dir: t.TempDir()}
 	for _, tt := range []struct {
-		end  *End
+		end  *engine.End
 		want string
 	}{
-		{&End{Removed: true}, plain + ": its container was removed"},
-		{&End{Removed: true, Why: "it was late"}, plain + ": it was late"},
+		{&engine.End{Removed: true}, plain + ": its container was removed"},
+		{&engine.End{Removed: true, Why: "it was late"}, plain + ": it was late"},
 	} {
 		if err := noteLife(b.dir, func(l *life) { l.Ended = tt.end }); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.gone(EndOf(engine.Container{Exit: 137, OOM: true})); err.Error() != tt.want {
+		if err := b.gone(engine.EndOf(engine.Container{Exit: 137, OOM: true})); err.Error() != tt.want {
 			t.Errorf("%+v: %v, want %s", tt.end, err, tt.want)
 		}
 	}
@@ -73,7 +73,7 @@ func TestGoneOfMemory(t *testing.T) {
 func TestHowEnded(t *testing.T) {
 	state := testdir.New(t)
 	e := &Executor{stateDir: state, name: "main", dir: sandboxDir(state, "main")}
-	engine := &wordy{c: engine.Container{Exit: 3}}
+	eng := &wordy{c: engine.Container{Exit: 3}}
 	for n := range 3 {
 		rec := made(t, state, "main", n)
 		if err := noteLife(boxDir(state, rec.ID), func(l *life) { l.Warden = uint64(7 + n) }); err != nil {
@@ -83,11 +83,11 @@ func TestHowEnded(t *testing.T) {
 			continue
 		}
 		if n == 2 {
-			if err := noteEnd(boxDir(state, rec.ID), &End{Removed: true, Why: "it was late"}); err != nil {
+			if err := noteEnd(boxDir(state, rec.ID), &engine.End{Removed: true, Why: "it was late"}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := removeBox(t.Context(), engine, state, rec); err != nil {
+		if err := removeBox(t.Context(), eng, state, rec); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -19,9 +19,9 @@ import (
 // until after it is gone.
 type Life struct {
 	Box
-	Setup *SetupRun `json:"setup,omitempty"` // nil: no setup command was begun
-	Error string    `json:"error,omitempty"` // why no command ever got to it
-	Ended *End      `json:"ended,omitempty"` // nil: it is not known to have ended
+	Setup *SetupRun   `json:"setup,omitempty"` // nil: no setup command was begun
+	Error string      `json:"error,omitempty"` // why no command ever got to it
+	Ended *engine.End `json:"ended,omitempty"` // nil: it is not known to have ended
 }
 
 // A SetupRun is what came of a setup command.
@@ -35,48 +35,13 @@ type SetupRun struct {
 	Output int64  `json:"output"` // bytes that it wrote; what is kept of them see SetupLog
 }
 
-// End is how a container ended: in the engine's words, unless it was removed
-// while it ran.
-type End struct {
-	At      time.Time `json:"at"` // when that was noticed
-	Removed bool      `json:"removed,omitempty"`
-	Code    int       `json:"code"` // of its init
-	OOM     bool      `json:"oomKilled,omitempty"`
-	Error   string    `json:"error,omitempty"`
-	Why     string    `json:"why,omitempty"` // it was removed while commands ran in it; empty: that was asked for
-}
-
-// how is what an end means for what ran there; empty: nothing is known.
-func (e *End) how() string {
-	switch {
-	case e.Why != "":
-		return e.Why
-	case e.Removed:
-		return "its container was removed"
-	case e.ofMemory():
-		return "there was no memory left in the sandbox, or for it"
-	case e.Code == 0 || e.Code == killed:
-		return ""
-	}
-	how := fmt.Sprintf("its init ended by itself, with code %d", e.Code)
-	if e.OOM { // gVisor ends so when a part of it was killed
-		how += "; something in it had been killed because there was no memory left"
-	}
-	return how
-}
-
-// ofMemory reports whether it was for want of memory. An engine says as well of a
-// container that goes on, and ends otherwise later, that some process in it was
-// killed for that.
-func (e *End) ofMemory() bool { return e.OOM && e.Code == killed }
-
 // life is the life.json of a box, beside its box.json. What is only nice to know
 // is in it: nothing depends on it.
 type life struct {
-	Setup  *SetupRun `json:"setup,omitempty"`
-	Error  string    `json:"error,omitempty"`
-	Ended  *End      `json:"ended,omitempty"`
-	Warden uint64    `json:"warden,omitempty"` // which one it has; 0: none that has answered
+	Setup  *SetupRun   `json:"setup,omitempty"`
+	Error  string      `json:"error,omitempty"`
+	Ended  *engine.End `json:"ended,omitempty"`
+	Warden uint64      `json:"warden,omitempty"` // which one it has; 0: none that has answered
 }
 
 // lifeRecord is a file of the history: a Life, and with which warden.
@@ -120,26 +85,14 @@ func noteLife(dir string, change func(*life)) error {
 	return nil
 }
 
-// EndOf is what the engine says of a container that has ended.
-func EndOf(c engine.Container) *End {
-	return &End{At: time.Now().UTC().Truncate(time.Second), Code: c.Exit, OOM: c.OOM, Error: clip(c.Error)}
-}
-
 // endByRemoval is that of a container that is about to be removed while it runs;
 // why as in End.
-func endByRemoval(why string) *End {
-	return &End{At: time.Now().UTC().Truncate(time.Second), Removed: true, Why: why}
-}
-
-// maxWords bounds what is kept of an engine's words, in bytes.
-const maxWords = 4 << 10
-
-func clip(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), maxWords)], "\uFFFD")
+func endByRemoval(why string) *engine.End {
+	return &engine.End{At: time.Now().UTC().Truncate(time.Second), Removed: true, Why: why}
 }
 
 // noteEnd notes that a container has ended, unless that is noted already.
-func noteEnd(dir string, end *End) error {
+func noteEnd(dir string, end *engine.End) error {
 	return noteLife(dir, func(l *life) {
 		if l.Ended == nil {
 			l.Ended = end
@@ -155,7 +108,7 @@ func noteRemoval(state string, rec boxRecord, c engine.Container) error {
 	case c.Running:
 		return noteEnd(boxDir(state, rec.ID), endByRemoval(""))
 	}
-	return noteEnd(boxDir(state, rec.ID), EndOf(c))
+	return noteEnd(boxDir(state, rec.ID), engine.EndOf(c))
 }
 
 // keepLife moves what is noted of a box that is gone to the sandbox's history.
@@ -267,7 +220,7 @@ func (e *Executor) howEnded(warden uint64) string {
 	}
 	for _, l := range lives {
 		if l.Warden == warden && l.Ended != nil {
-			return l.Ended.how()
+			return l.Ended.How()
 		}
 	}
 	return ""

@@ -120,7 +120,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, info engine.Info, dr
 
 // unmake removes a box that could not be made, and closes b, which is nil until it is open.
 func (e *Executor) unmake(ctx context.Context, r boxRecord, b *box, err error) error {
-	text := clip(err.Error())
+	text := engine.Clip(err.Error())
 	err = errors.Join(err, noteLife(boxDir(e.stateDir, r.ID), func(l *life) { l.Error = text }))
 	if b != nil {
 		err = errors.Join(err, b.close())

@@ -19,7 +19,6 @@ import (
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/gateway/listen"
 	"github.com/corral-exec/corral/internal/cli/app"
-	"github.com/corral-exec/corral/internal/cli/sandboxes"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/test/logtest"
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -92,14 +91,14 @@ func gatewayWithPorts(t *testing.T) (state string) {
 }
 
 func TestSandboxForward(t *testing.T) {
-	testForward(t, func(f sandboxes.Forward) string { return f.Sandbox }, "sandbox", "forward", "--json", "box")
+	testForward(t, func(f foreground.Forward) string { return f.Sandbox }, "sandbox", "forward", "--json", "box")
 }
 
 func TestNodesForward(t *testing.T) {
-	testForward(t, func(f sandboxes.Forward) string { return f.Node }, "nodes", "forward", "--json", "builder")
+	testForward(t, func(f foreground.Forward) string { return f.Node }, "nodes", "forward", "--json", "builder")
 }
 
-func testForward(t *testing.T, name func(sandboxes.Forward) string, args ...string) {
+func testForward(t *testing.T, name func(foreground.Forward) string, args ...string) {
 	state := gatewayWithPorts(t)
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -136,7 +135,7 @@ func testForward(t *testing.T, name func(sandboxes.Forward) string, args ...stri
 		in.Close()
 	}()
 	lines := bufio.NewScanner(out)
-	var list [2]sandboxes.Forward
+	var list [2]foreground.Forward
 	for i := range list {
 		if !lines.Scan() {
 			t.Fatalf("it says nothing: %s", errs)

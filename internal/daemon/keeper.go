@@ -289,7 +289,7 @@ func (k *Sandboxes) askHowEnded(ctx context.Context, lives []sandbox.Life) {
 			continue
 		}
 		if c, err := eng.Inspect(ctx, l.Ref()); err == nil && !c.Running {
-			lives[i].Ended = sandbox.EndOf(c)
+			lives[i].Ended = engine.EndOf(c)
 		}
 	}
 }
