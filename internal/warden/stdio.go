@@ -142,6 +142,12 @@ func openTerminal(rows, cols uint64) (master, slave int, err error) {
 	if err := setSize(master, rows, cols); err != nil {
 		return fail(err)
 	}
+	// Where the terminal edits the line, Backspace erases a character and not one of its
+	// bytes. gVisor does not know it, and that is no reason to have no terminal.
+	if mode, err := unix.IoctlGetTermios(master, unix.TCGETS); err == nil {
+		mode.Iflag |= unix.IUTF8
+		_ = unix.IoctlSetTermios(master, unix.TCSETS, mode)
+	}
 	n, err := unix.IoctlGetInt(master, unix.TIOCGPTN)
 	if err != nil {
 		return fail(err)

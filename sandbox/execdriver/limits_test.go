@@ -52,6 +52,8 @@ var execLimits = []execLimit{
 		"As above: the time-out of one command ends the others."},
 	{exempt, []string{"exit/signal", "tty/interrupt"},
 		"The engine reports the end by a signal as the exit code 128+n, which a command can also exit with by itself. It is kept as it is, without a signal that nobody saw."},
+	{exempt, []string{"tty/erase"},
+		"The terminal is the engine's, and Backspace erases one byte of a character there."},
 	{exempt, []string{"stdin/nobody-reads"},
 		"The engine does not say that a command has closed its standard input. What is written to it is lost, or waits until the command ends."},
 	{exempt, []string{"orphans/*"},

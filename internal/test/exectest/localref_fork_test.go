@@ -38,6 +38,16 @@ func (p *refProcess) fork(program string, argv, env []string) error {
 				return err
 			}
 		}
+		if !p.bad("erases bytes of characters") {
+			mode, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+			if err != nil {
+				return err
+			}
+			mode.Iflag |= unix.IUTF8
+			if err := unix.IoctlSetTermios(int(slave.Fd()), unix.TCSETS, mode); err != nil {
+				return err
+			}
+		}
 		p.stdin, p.tty = master, master
 		ours, theirs = []*os.File{master}, []*os.File{slave}
 		attr.Files = []*os.File{slave, slave, slave}

@@ -61,6 +61,7 @@ var mutants = []struct{ defect, cases string }{
 	{"has no input on a terminal without Stdin", "tty/input"},
 	{"strips escapes", "tty/colours"},
 	{"drops control characters", "tty/interrupt tty/eof tty/eof-shell"},
+	{"erases bytes of characters", "tty/erase"},
 	{"takes Ctrl-C for itself", "tty/interrupt-job"},
 	{"cannot type end-of-file", "tty/eof tty/eof-shell"},
 	{"types end-of-file once", "tty/eof-late"},

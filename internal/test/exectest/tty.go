@@ -21,6 +21,7 @@ var ttyCases = []Case{
 	{Name: "tty/one-stream", Doc: "Standard error is part of standard output, in exact order.", Func: ttyOneStream},
 	{Name: "tty/input", Doc: "A terminal has input without Stdin, and echoes it.", Func: ttyInput},
 	{Name: "tty/colours", Doc: "Escape sequences and multi-byte characters pass unchanged, in both directions.", Func: ttyColours},
+	{Name: "tty/erase", Doc: "Backspace erases a whole character, also one of several bytes, where the terminal edits the line.", Func: ttyErase},
 	{Name: "tty/interrupt", Doc: "Ctrl-C typed into the terminal interrupts the command.", Func: ttyInterrupt},
 	{Name: "tty/interrupt-job", Doc: "Ctrl-C reaches the foreground job of an interactive shell and not the shell.", Func: ttyInterruptJob},
 	{Name: "tty/eof", Doc: "CloseStdin types the end-of-file character.", Func: ttyEOF},
@@ -148,6 +149,15 @@ func ttyInterruptJob(t *T) {
 	t.await(p, off, "alive-52\r\n")
 	t.write(p, "exit 9\n")
 	equal(t, "the exit code of the shell", t.wait(p).Code, 9)
+}
+
+func ttyErase(t *T) {
+	p := t.start(onTTY(t.sh("cat")))
+	t.write(p, "日é\x7f\x7fa\n")
+	t.closeStdin(p)
+	if r := t.finish(p); !strings.HasSuffix(r.stdout, "\r\na\r\n") { // what cat got
+		t.Errorf("the terminal ends with %s", clip(r.stdout))
+	}
 }
 
 func ttyEOF(t *T) {

@@ -147,6 +147,7 @@ var gvisorLacks = map[string]string{
 	"tty/isatty":        "gVisor's /dev/tty is not the controlling terminal of a session",
 	"tty/resize":        "gVisor sends no SIGWINCH",
 	"reopen/tty":        "gVisor sends no SIGWINCH",
+	"tty/erase":         "gVisor's terminals know no characters of several bytes, and do not wake a reader at end-of-file",
 	"tty/interrupt":     "gVisor's terminals do not turn Ctrl-C into SIGINT",
 	"tty/interrupt-job": "gVisor's terminals do not turn Ctrl-C into SIGINT",
 	"tty/eof":           "gVisor's terminals do not wake a reader at end-of-file",
