@@ -37,7 +37,7 @@ func TestPodman(t *testing.T) {
 	host := enginetest.Podman(t)
 	t.Run("conformance", func(t *testing.T) {
 		pl := sandboxtest.Place{
-			Name: "podman fds", Config: sandbox.Config{Driver: sandbox.DriverFDs},
+			Name: "podman fds", OwnAccounts: true, Config: sandbox.Config{Driver: sandbox.DriverFDs},
 			Engine: func() (engine.Engine, error) { return open(host) },
 		}
 		pl.Run(t)

@@ -32,6 +32,9 @@ type Place struct {
 	// Engine connects to the engine, which has the image images.Busybox; nil: to
 	// Docker's.
 	Engine func() (engine.Engine, error)
+	// OwnAccounts: the engine itself writes a container's user into /etc/passwd, with the
+	// working directory as the home directory.
+	OwnAccounts bool
 
 	mu     sync.Mutex
 	states map[corral.Executor]string
