@@ -29,8 +29,8 @@ type App struct {
 
 	Flags *pflag.FlagSet // of the command
 
-	StateFlag  string // --state-dir; empty: the default, see stateDir
-	ConfigFlag string // --config; empty: the default, see configFile
+	StateFlag  string // --state-dir; empty: the default, see StateDir
+	ConfigFlag string // --config; empty: the default, see ConfigFile
 
 	Defaults config.Exec     // of commands, by the configuration
 	Settings daemon.Settings // after the command line and the environment were read
@@ -41,6 +41,7 @@ type App struct {
 	CollectAsUsual func() // for a command that runs for long; nil: it is so already
 }
 
+// AddJSONFlag defines --json.
 func AddJSONFlag(cmd *cobra.Command) { cmd.Flags().Bool("json", false, "print JSON") }
 
 // WithJSON is cmd with the flag --json.

@@ -31,7 +31,9 @@ is refused. An ID may be a slug, or a beginning that no other has.
 ls, show, allow, deny and watch ask the gateway that runs; the others also work
 without one, on its file.`
 
-func (a commands) all() *cobra.Command {
+// Command is corral approvals.
+func Command(in *app.App) *cobra.Command {
+	a := commands{in}
 	return app.Group(&cobra.Command{
 		Use: "approvals", Short: "Answer for commands that need an approval", Long: approvalsLong,
 		Example: `  corral approvals ls

@@ -27,7 +27,9 @@ have a setup token instead.
 
 A NODE is a name, an ID, or the beginning of an ID that no other has.`
 
-func (a commands) all() *cobra.Command {
+// Command is corral nodes.
+func Command(in *app.App) *cobra.Command {
+	a := commands{in}
 	return app.Group(&cobra.Command{
 		Use: "nodes", Short: "Pair other machines and manage them", Long: nodesLong,
 		Example: `  corral gateway --nodes 0.0.0.0:7422
