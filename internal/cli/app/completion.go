@@ -19,6 +19,7 @@ import (
 // completion of a word.
 const completeLimit = 2 * time.Second
 
+// NoFiles: where words are completed, names of files are not.
 const NoFiles = cobra.ShellCompDirectiveNoFileComp
 
 // complete asks the engine for words. If it does not answer there are none.

@@ -97,10 +97,12 @@ func (a *App) ReadEnvironment(f *pflag.FlagSet) error {
 	return err
 }
 
+// StateDir is where Corral keeps what it has on disk.
 func (a *App) StateDir() (string, error) {
 	return daemon.StateDir(a.StateFlag, "give --state-dir or set CORRAL_STATE_DIR", a.Getenv)
 }
 
+// AddLocalFlag defines --local.
 func AddLocalFlag(cmd *cobra.Command, local *bool) {
 	cmd.Flags().BoolVar(local, "local", false, "leave a gateway that runs alone")
 }
@@ -110,4 +112,5 @@ var SandboxShape = append([]string{"sandbox", "workspace"}, slices.DeleteFunc(sl
 	return name == "name" || name == "ephemeral"
 })...)
 
+// DefaultTimeout is that of commands.
 const DefaultTimeout = 30 * time.Minute

@@ -65,6 +65,7 @@ func SourceText(s policy.Source) string {
 	return fmt.Sprintf("%s:%d", filepath.Base(s.File), s.Line)
 }
 
+// SystemText is a system and its architecture, such as linux/amd64.
 func SystemText(os, arch string) string { return strings.Trim(Visible(os)+"/"+Visible(arch), "/") }
 
 // MostOfCommand is how many columns of a command a list shows.

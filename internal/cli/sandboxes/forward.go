@@ -53,6 +53,7 @@ is the gateway that connects, so one has to run.`,
 	return app.WithJSON(cmd)
 }
 
+// NodesForward is corral nodes forward.
 func NodesForward(a *app.App) *cobra.Command {
 	agent := session.DefaultAgent
 	cmd := &cobra.Command{
