@@ -169,15 +169,18 @@ func Write(stateDir, name string, list map[string]Source, user files.User) (err 
 // with the last of the sandboxes that have secrets, which may be just now.
 func makeDir(dir string) (err error) {
 	for range 100 {
-		if err = os.MkdirAll(filepath.Dir(dir), 0o711); err == nil { // passed through, not looked into
-			err = os.Mkdir(dir, 0o500)
+		err = os.MkdirAll(filepath.Dir(dir), 0o711) // passed through, not looked into
+		if errors.Is(err, os.ErrExist) {
+			continue // another made it, and it is gone again
+		}
+		if err == nil {
+			if err = os.Mkdir(dir, 0o500); errors.Is(err, os.ErrExist) {
+				return nil
+			}
 		}
 		if !errors.Is(err, os.ErrNotExist) {
 			break
 		}
-	}
-	if errors.Is(err, os.ErrExist) {
-		err = nil
 	}
 	return err
 }
