@@ -14,8 +14,8 @@ import (
 	"github.com/corral-exec/corral/runner"
 )
 
-// leaving is an executor of which every command leaves one process, which ends lasts after
-// its SIGTERM.
+// leaving is an executor whose commands leave one process each. That process gets SIGTERM,
+// and ends after the duration lasts.
 type leaving struct {
 	corral.Executor
 	lasts time.Duration

@@ -274,8 +274,8 @@ func (r *run) stop(work context.Context, release func()) {
 	}
 }
 
-// stopRest ends what the command left, which has ended within its grace. That is no error of
-// the command's.
+// stopRest ends the processes that the command left when it ended within its grace. If they
+// do not end, the command has not failed.
 func (r *run) stopRest(work context.Context, grace time.Duration) {
 	if len(r.exit.Orphans) == 0 {
 		return

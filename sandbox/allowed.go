@@ -87,8 +87,8 @@ func (c *Config) judge() error {
 	if err := secrets.Check(c.Mounts.Secrets); err != nil {
 		errs = append(errs, err)
 	}
-	if len(errs) > 0 {
-		return boundary.Join(errs)
+	if err := boundary.Join(errs); err != nil {
+		return err
 	}
 	c.mounts = nil
 	for _, b := range binds {

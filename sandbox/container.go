@@ -327,7 +327,7 @@ func (s *setup) mountWarden(ctx context.Context, info engine.Info) (engine.Mount
 	if !ok {
 		return fail(fmt.Errorf("the engine at %s takes no files", info.Address))
 	}
-	content, err := os.ReadFile(file)
+	content, err := wardenbin.Read(file)
 	if err != nil {
 		return fail(err)
 	}

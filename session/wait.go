@@ -89,10 +89,9 @@ func (s *Session) waitFor(ctx context.Context, o WaitOptions) (Waited, error) {
 	return w, nil
 }
 
-// Ask is called before input whose answer will be waited for, and given when the input was
-// given. From then on no [Session.WaitFor] without an Offset takes older output, such as the
-// prompt that was answered, for the answer. Input that follows before somebody waits or polls
-// is part of the same.
+// Ask is called before an input, and given after it. From then on, a [Session.WaitFor]
+// without an Offset ignores the output from before the input, such as the prompt that the
+// input answers. Several inputs without a wait or a poll between them count as one.
 func (s *Session) Ask(ctx context.Context) (given func()) {
 	st, err := s.Log().Stat(ctx)
 	return func() {

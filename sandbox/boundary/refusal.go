@@ -89,7 +89,10 @@ func (r *Refusal) Unwrap() error {
 
 // Join is errors.Join, but in one line, and a single error stays as it is.
 func Join(errs []error) error {
-	if len(errs) == 1 {
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
 		return errs[0]
 	}
 	return &several{errs}

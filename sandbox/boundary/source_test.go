@@ -322,3 +322,16 @@ func FuzzParseBind(f *testing.F) {
 		}
 	})
 }
+
+func TestJoin(t *testing.T) {
+	one, two := errors.New("one"), errors.New("two")
+	if err := Join(nil); err != nil {
+		t.Errorf("of nothing: %v", err)
+	}
+	if err := Join([]error{one}); err != one { //nolint:errorlint // it stays as it is
+		t.Errorf("of one: %v", err)
+	}
+	if err := Join([]error{one, two}); err.Error() != "one; two" || !errors.Is(err, one) || !errors.Is(err, two) {
+		t.Errorf("of two: %v", err)
+	}
+}

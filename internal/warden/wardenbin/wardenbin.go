@@ -53,6 +53,21 @@ func Find(stateDir, goarch string) (string, error) {
 	return extract(stateDir, data)
 }
 
+// maxSize bounds what Read reads, in bytes.
+const maxSize = 64 << 20
+
+// Read returns the content of a file that is said to be a warden.
+func Read(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxSize {
+		return nil, corral.Errorf(corral.ErrInvalid, "", "%s has %d bytes; that is no warden", file, info.Size())
+	}
+	return os.ReadFile(file)
+}
+
 // Bytes returns the content of the warden that Find would return.
 func Bytes(goarch string) ([]byte, error) {
 	_, data, err := search(goarch)
